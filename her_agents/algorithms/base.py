@@ -14,7 +14,7 @@ from torch import nn
 
 from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
 from her_agents.algorithms.options import require_precision
-from her_wrappers.replay.tensors import find_device
+from her_wrappers.replay.tensors import find_device, is_capturing
 from her_wrappers.support.arguments import require_gamma, require_keys
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Agent:
         options: Options of the algorithm, an instance of ``options_type``.
         device: Torch device of the agent.
         inputs: Converts observations to the inputs of the networks.
+        updates: Number of updates so far.
         generator: Random generator of the exploration and of the noise in targets, on the device.
         modules: Networks, optimizers and input statistics by name. A checkpoint contains their states.
 
@@ -91,7 +92,7 @@ class Agent:
         self.options = self.options_type(**options)
         lowest = -1 / (1 - gamma) if require_gamma(gamma) < 1 else -math.inf
         self._bounds = (lowest, 0.0) if clip_targets else (-math.inf, math.inf)
-        self._updates = 0
+        self.updates = 0
         self._target_update_interval = self.options.target_update_interval
         self._target_parameters: list[torch.Tensor] = []
         self._online_parameters: list[torch.Tensor] = []
@@ -128,6 +129,15 @@ class Agent:
         """Name of the algorithm, for error messages."""
         return type(self).__name__.lower()
 
+    @property
+    def update_cycle(self) -> int:
+        """Number of updates after which the operations of `update` repeat.
+
+        CUDA graphs of updates depend on it. A class whose `update` depends on the number of updates in
+        another way than by ``policy_delay`` and ``target_update_interval`` must override this property.
+        """
+        return math.lcm(getattr(self.options, "policy_delay", 1), self._target_update_interval)
+
     def build(self, action_space: spaces.Space[Any]) -> None:
         """Make the networks and optimizers, and add them to ``modules``.
 
@@ -151,20 +161,24 @@ class Agent:
         """Return the action for one observation, or N actions for N observations.
 
         Args:
-            observation: Observation of an environment, or observations of a vector environment.
+            observation: Observation of an environment, or observations of a vector environment. If it
+                consists of tensors, of N environments.
             explore: Whether to explore.
 
         Returns:
-            One action of the action space, or N actions along a leading axis.
+            One action of the action space, or N actions along a leading axis; a tensor on the device for
+            an observation of tensors.
 
         Raises:
             ValueError: An action is not finite, though the observation is: the agent diverged.
         """
+        if isinstance(observation["desired_goal"], torch.Tensor):
+            return self.choose(self.inputs(observation), explore)
         observations, is_single = self.inputs.as_batch(observation)
         inputs = self.inputs(observations)
         actions = self.choose(inputs, explore).cpu().numpy()
         if not math.isfinite(total := float(actions.sum())) and torch.isfinite(inputs.vectors).all():
-            require_finite(f"an action of {self.algo}", total, self._updates)
+            require_finite(f"an action of {self.algo}", total, self.updates)
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
@@ -198,7 +212,7 @@ class Agent:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of networks, optimizers, statistics and random generator, for ``torch.save``."""
         state = {name: module.state_dict() for name, module in self.modules.items()}
-        return state | {"generator": self.generator.get_state(), "updates": self._updates}
+        return state | {"generator": self.generator.get_state(), "updates": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state of networks, optimizers, statistics and random generator.
@@ -208,9 +222,11 @@ class Agent:
         """
         for name, module in self.modules.items():
             module.load_state_dict(state[name])
+            for group in getattr(module, "param_groups", ()):  # of a run with CUDA graphs, on another device
+                group.update(lr=float(group["lr"]), capturable=False)
         if self.generator.get_state().shape == state["generator"].shape:  # else of another kind of device
             self.generator.set_state(state["generator"])
-        self._updates = state["updates"]
+        self.updates = state["updates"]
 
     def make_network(
         self, num_outputs: int, num_actions: int = 0, *, is_critic: bool | None = None
@@ -258,8 +274,8 @@ class Agent:
 
         Each call of `update` must call this method once, since it also counts the updates.
         """
-        self._updates += 1
-        if self._updates % self._target_update_interval == 0:
+        self.updates += 1
+        if self.updates % self._target_update_interval == 0:
             torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
 
     def bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
@@ -288,8 +304,9 @@ class Agent:
         with bfloat16_products(self._bfloat16):
             loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
         optimizer.step()
-        if self._updates % LOSS_INTERVAL == LOSS_INTERVAL - 1:  # rarely, since it waits for a GPU
-            require_finite(f"the loss of {self.algo}", float(loss.detach()), self._updates)
+        # Rarely, since it waits for a GPU
+        if self.updates % LOSS_INTERVAL == LOSS_INTERVAL - 1 and not is_capturing(self.device):
+            require_finite(f"the loss of {self.algo}", float(loss.detach()), self.updates)
 
     def as_tensor(self, values: Any) -> torch.Tensor:
         """Return an array or a tensor as a tensor on the device."""
@@ -300,7 +317,10 @@ class Agent:
         for module in self.modules.values():
             if isinstance(module, torch.optim.Optimizer):
                 for group in module.param_groups:
-                    group["lr"] = factor * module.defaults["lr"]
+                    if isinstance(group["lr"], torch.Tensor):  # which the CUDA graph of an update reads
+                        group["lr"].fill_(factor * module.defaults["lr"])
+                    else:
+                        group["lr"] = factor * module.defaults["lr"]
 
     def seed(self, seed: int) -> None:
         """Seed the random generator of the exploration and of the noise in targets."""

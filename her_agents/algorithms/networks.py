@@ -48,7 +48,7 @@ class Normalizer:
         device: Device of the statistics and of the vectors.
 
     Attributes:
-        count: Number of vectors added so far.
+        count: Number of vectors added so far, a 0-d int64 tensor.
         sums: (2, D + G) float64. Row 0 contains the sum of each column of the argument of `update`, row 1 the
             sum of the squares.
         shift: (D,) float32, the mean of each component.
@@ -64,7 +64,8 @@ class Normalizer:
         min_deviation: float = 0.01,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.count = 0
+        # A tensor, since a CUDA graph would repeat the number that it was captured with.
+        self.count = torch.zeros((), dtype=torch.int64, device=device)
         self.sums = torch.zeros(2, width + num_goals, dtype=torch.float64, device=device)
         self.shift, self.scale = torch.zeros(width, device=device), torch.ones(width, device=device)
         average = torch.eye(width + num_goals, width, dtype=torch.float64)  # goals: mean of both values
@@ -87,8 +88,9 @@ class Normalizer:
 
     def _refresh(self) -> None:
         mean, square = (self.sums @ self._average).div_(self.count)
-        self.shift = mean.float()
-        self.scale = square.addcmul_(mean, mean, value=-1).clamp_(min=self._least_variance).rsqrt_().float()
+        # In place, since CUDA graphs read and write the same memory each time.
+        self.shift.copy_(mean)
+        self.scale.copy_(square.addcmul_(mean, mean, value=-1).clamp_(min=self._least_variance).rsqrt_())
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
         """Normalize (..., D) float32 vectors."""
@@ -96,7 +98,7 @@ class Normalizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the statistics, for ``torch.save``."""
-        return {"count": self.count, "sums": self.sums.clone()}
+        return {"count": int(self.count), "sums": self.sums.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the statistics.
@@ -104,9 +106,9 @@ class Normalizer:
         Args:
             state: Result of `state_dict` of a normalizer with equal ``width`` and ``num_goals``.
         """
-        self.count = state["count"]
+        self.count.fill_(state["count"])
         self.sums.copy_(state["sums"])
-        if self.count:
+        if state["count"]:
             self._refresh()
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from her_agents.algorithms.base import Agent
     from her_agents.training.config import Config
+    from her_wrappers.simulators import GoalSimulator
 
 ALGORITHMS: dict[str, type[Agent]] = {
     "dqn": DQN,
@@ -41,6 +42,12 @@ ALGORITHMS: dict[str, type[Agent]] = {
 STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
 """The default length of a run is the first number times the time limit of an episode, or the second."""
 
+UNKNOWN_LENGTH = 1_000
+"""Assumed length of an episode in a simulator without a known time limit."""
+
+NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info_keys")
+"""Options that runs on a simulator do not support."""
+
 MAX_PROBE_STEPS = 100
 
 LEAST_PRODUCTS = {"cuda": 50_000_000, "bf16": 15_000_000}
@@ -49,20 +56,56 @@ this many multiplications per batch. The threshold for GPUs was measured in `doc
 
 
 def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
-    """Choose ``algo`` and ``steps`` if they are None.
+    """Choose the options that are None, except ``clip_targets``.
 
     Args:
         config: The options.
-        env: The goal environment of the run.
+        env: The goal environment of the run. For a `SimulatorEnv`, ``num_envs``, ``device`` and
+            ``on_device`` become those of the simulator.
 
     Returns:
-        The config with the algorithm ``"dqn"`` for Discrete actions and ``"sac"`` for others, and a number of
-        steps that is proportional to the time limit of an episode.
+        The config with the algorithm ``"dqn"`` for Discrete actions and ``"sac"`` for others, a number of
+        steps that is proportional to the time limit of an episode, and other defaults.
+
+    Raises:
+        ValueError: An option cannot be used with a simulator.
     """
     length = config.max_episode_steps or declared_time_limit(env)
-    steps = DEFAULT_STEPS if length is None else STEPS_PER_LENGTH * length
-    algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
-    return replace(config, algo=config.algo or algo, steps=config.steps or steps)
+    steps, per_epoch, updates = DEFAULT_STEPS if length is None else STEPS_PER_LENGTH * length, 4_000, 0.25
+    if (simulator := getattr(env.unwrapped, "simulator", None)) is not None:
+        config = _of_simulator(config, simulator)
+        lanes = simulator.num_envs * (length or UNKNOWN_LENGTH)
+        steps, per_epoch, updates = 200 * lanes, 4 * lanes, 2 / simulator.num_envs
+    return replace(
+        config,
+        algo=config.algo or ("dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"),
+        steps=config.steps or steps,
+        steps_per_epoch=config.steps_per_epoch or per_epoch,
+        updates_per_step=config.updates_per_step or updates,
+    )
+
+
+def _of_simulator(config: Config, simulator: GoalSimulator) -> Config:
+    """Return the config with the number of environments and the device of the simulator."""
+    for name in NOT_ON_DEVICE:
+        if getattr(config, name):
+            raise ValueError(
+                f"{name} cannot be used with a simulator (on_device=True), got {getattr(config, name)!r}; "
+                "leave it out" + (", and pass info_keys to GoalSimulator" if name == "info_keys" else "")
+            )
+    default = type(config).num_envs
+    if config.num_envs not in {default, simulator.num_envs}:
+        raise ValueError(
+            f"num_envs must be {simulator.num_envs}, the number of environments that {config.env} makes, got "
+            f"{config.num_envs}; give the function a parameter num_envs"
+        )
+    device = simulator.device
+    if config.device not in {"auto", "cpu"} and torch.device(config.device).type != device.type:
+        raise ValueError(
+            f"device must be {str(device)!r}, where {config.env} makes its tensors, got {config.device!r}; "
+            "give the function the parameters num_envs and device"
+        )
+    return replace(config, on_device=True, num_envs=simulator.num_envs, device=str(device))
 
 
 def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:

@@ -34,7 +34,7 @@ from her_wrappers.replay.relabeling import (
     remedy_for_infos,
     resolve_termination,
 )
-from her_wrappers.replay.tensors import find_device
+from her_wrappers.replay.tensors import find_device, is_capturing
 from her_wrappers.support.arguments import require_count, require_function
 from her_wrappers.support.user_warning import warn_user
 
@@ -245,7 +245,7 @@ class DeviceReplayBuffer:
         size = require_count("batch_size", batch_size, at_least=1)
         self._require_steps()
         self._num_samples += 1
-        if self._num_samples in INSPECTED:
+        if self._num_samples in INSPECTED and not is_capturing(self.device):
             self._inspect()
         return self._sample(size)
 
@@ -543,7 +543,7 @@ class DeviceReplayBuffer:
             "device": self.device.type,
             "num_adds": self._num_adds,
         }
-        arrays = {name: tensor.cpu().numpy() for name, tensor in self._lanes.tensors().items()}
+        arrays = {name: tensor.cpu().numpy() for name, tensor in self._lanes.packed().items()}
         arrays["generator"] = self.generator.get_state().numpy()
         write_arrays(path, arrays, header, kind=KIND, version=VERSION)
 

@@ -431,11 +431,35 @@ class Lanes:
             **{f"info {key}": values for key, values in self._infos.items()},
         }
 
+    def packed(self) -> dict[str, Tensor]:
+        """Return `tensors` without the slots that were never used, for a file."""
+        used = min(self._size, int(self._next_row.max()) + 1)
+        packed = self.tensors()
+        for name, tensor in packed.items():
+            if len(tensor) > self.num_envs:  # else one value for each lane
+                lanes, others = self._split(tensor, self._size)
+                packed[name] = torch.cat([lanes[:, :used].flatten(0, 1), others])
+        return packed
+
     def restore(self, name: str, values: Tensor) -> None:
-        """Copy a saved tensor; raise ValueError if its shape or dtype is wrong."""
+        """Copy a tensor of `packed`; raise ValueError if its shape or dtype is wrong."""
         if name.startswith("info "):
             self._info_column(name.removeprefix("info "), values)
         tensor = self.tensors()[name]
-        if (values.shape, values.dtype) != (tensor.shape, tensor.dtype):
+        shape, used = tuple(tensor.shape), self._size
+        if len(tensor) > self.num_envs:
+            used = (len(values) - self.num_demonstrations - self.num_demonstrated_episodes) // self.num_envs
+            shape = (len(tensor) + (used - self._size) * self.num_envs, *shape[1:])
+        if (tuple(values.shape), values.dtype) != (shape, tensor.dtype) or used > self._size:
             raise ValueError(f"{name!r} has shape {tuple(values.shape)}, expected {tuple(tensor.shape)}")
-        tensor.copy_(values)
+        if len(tensor) == self.num_envs:
+            tensor.copy_(values)
+        else:
+            (lanes, others), saved = self._split(tensor, self._size), self._split(values, used)
+            lanes[:, :used].copy_(saved[0])
+            others.copy_(saved[1])
+
+    def _split(self, tensor: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Return views of the ``size`` slots of each lane, (N, size, ...), and of those of demonstrations."""
+        end = self.num_envs * size
+        return tensor[:end].view(self.num_envs, size, *tensor.shape[1:]), tensor[end:]

@@ -16,12 +16,14 @@ from gymnasium.vector import AutoresetMode
 from her_wrappers.data.infos import FINAL_NAMES
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function
+from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function, goal_spaces
+from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.replay.lanes import SimulatorStep
 from her_wrappers.replay.tensors import on_tensors
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
 from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, combine, find, leaves
+from her_wrappers.simulators.single_env import SimulatorEnv
 from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
 
@@ -69,6 +71,10 @@ class GoalSimulator:
         checks: Whether to check the last observations.
         setting: Advice in messages about wrong last observations.
 
+    Attributes:
+        max_steps: The time limit, or None if it is unknown.
+        takes_seed: Whether ``sim.reset`` takes a seed.
+
     Raises:
         TypeError: A function is not callable.
         ValueError: An argument is not valid, or the observation lacks a key or has not N rows.
@@ -103,7 +109,9 @@ class GoalSimulator:
         self.num_envs = int(self._of_sim("num_envs"))
         self._name = type(getattr(self.sim, "unwrapped", self.sim)).__name__
         limit = self._of_sim("max_episode_length") if self.time_limit is None else self.time_limit
-        self._checks = Checks(self._name, self.setting, None if limit is None else int(limit), self.checks)
+        self.max_steps = None if limit is None else int(limit)
+        self.takes_seed = bool({"seed", "kwargs"} & inspect.signature(self.sim.reset).parameters.keys())
+        self._checks = Checks(self._name, self.setting, self.max_steps, self.checks)
         self.notes = self._checks.notes
         observation = self.reset()
         self.device = leaves(observation)[0].device
@@ -178,10 +186,15 @@ class GoalSimulator:
             **{key: key for key in OBSERVATION_KEYS},
             **functions,
             "last_observation": "final_obs" if mode is AutoresetMode.SAME_STEP else "returned",
+            "time_limit": getattr(env.unwrapped, "max_steps", None),
             "reset_lanes": lambda mask: env.reset(options={"reset_mask": mask.numpy() if is_numpy else mask}),
             "setting": "correct infos['final_obs'] or metadata['autoreset_mode']",
         }
-        return cls(env, **defaults | options)
+        made = cls(env, **defaults | options)
+        if not {*OBSERVATION_KEYS} & options.keys():  # with bounds
+            space = goal_spaces(env)[0]
+            made.single_observation_space = spaces.Dict({key: space[key] for key in OBSERVATION_KEYS})
+        return made
 
     def reset(self, seed: int | None = None) -> dict[str, Any]:
         """Reset all environments.
@@ -195,7 +208,7 @@ class GoalSimulator:
         Raises:
             ValueError: The simulator takes no seed, or its observation lacks a key or has not N rows.
         """
-        if seed is not None and not {"seed", "kwargs"} & inspect.signature(self.sim.reset).parameters.keys():
+        if seed is not None and not self.takes_seed:
             raise ValueError(f"seed must be None, since {self._name}.reset takes no seed, got {seed}")
         observation = self._read(self.sim.reset() if seed is None else self.sim.reset(seed=seed))
         for leaf in leaves(observation):
@@ -256,6 +269,22 @@ class GoalSimulator:
             ValueError: The last observations, truncations or rewards of the simulator are wrong.
         """
         self._checks.judge()
+
+    def is_success(self, step: SimulatorStep) -> torch.Tensor:
+        """Return whether each environment is at its goal after a step, (N,) bool.
+
+        This is the column ``is_success`` or ``success`` of ``step.info`` or, if ``info_keys`` has neither,
+        whether the reward is the one of an achieved goal, which is right for sparse rewards only.
+        """
+        for name in FLAG_NAMES:
+            if name in step.info:
+                return self._rows(name, step.info[name]).bool()
+        goal = step.last_observation["achieved_goal"]
+        return step.reward == self._compute(goal, goal, dict(step.info))
+
+    def as_env(self) -> gym.Env[Any, Any]:
+        """Return the first environment as a Gymnasium environment of arrays, for policies that act in one."""
+        return SimulatorEnv(self)
 
     def as_vector_env(self) -> gym.vector.VectorEnv[Any, Any, Any]:
         """Return a Gymnasium vector environment of arrays, for the checker, recorders and archives."""

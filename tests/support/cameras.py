@@ -1,5 +1,6 @@
 """Environments with cameras: the position as a vector and as pictures of two sizes."""
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
@@ -72,6 +73,21 @@ class TupleReach(CameraReach):
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return self.is_success(achieved_goal, desired_goal) - 1.0
+
+
+class CameraPointReach(gym.ObservationWrapper):
+    """PointReach, observed by its position and by a picture of 36 x 36 pixels."""
+
+    def __init__(self):
+        super().__init__(gym.make("her_envs/PointReach-v0"))
+        known = self.env.observation_space.spaces
+        observation = spaces.Dict(position=known["observation"], camera=image_space(36, 36, 1))
+        self.observation_space = spaces.Dict({**known, "observation": observation})
+
+    def observation(self, observation):
+        position = observation["observation"]
+        parts = {"position": position, "camera": picture(2 * position - 1, 36, 36)}
+        return observation | {"observation": parts}
 
 
 class RealReach(CameraReach):

@@ -63,12 +63,40 @@ def test_an_update_stays_on_its_device_and_reads_no_result(algo):
     is_imitating = algo != "iql"
     agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
     imitate = {"imitate": np.arange(64) < 9} if is_imitating else {}
-    assert {each.device.type for module in agent.modules.values() for each in tensors_of(module)} == {"meta"}
+    modules = [module for name, module in agent.modules.items() if name != "normalizer"]
+    tensors = [*(each for module in modules for each in tensors_of(module)), agent.inputs.normalizer.sums]
+    assert {each.device.type for each in tensors} == {"meta"}
     with OneDevice():
         for _ in range(2):
             losses = agent.update(batch_of(algo), **imitate)
     assert {loss.device.type for loss in losses.values()} == {"meta"}
     assert agent._errors.device.type == "meta"
+
+
+class NoHost(TorchDispatchMode):
+    """Rejects operations on CPU tensors, even copies, which a CUDA graph would repeat with the old values."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if any(each.device.type == "cpu" for each in tensors):
+            raise RuntimeError(f"{func.name()} reads a CPU tensor")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.usefixtures("meta")
+def test_an_update_from_tensors_can_be_captured(algo):
+    is_imitating = algo != "iql"
+    agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
+    imitate = {"imitate": torch.zeros(64, dtype=torch.bool, device="meta")} if is_imitating else {}
+    batch = batch_of(algo).map(lambda values: torch.as_tensor(values).to("meta"))
+    with NoHost():
+        for _ in range(2):
+            agent.update(batch, **imitate)
 
 
 def tensors_of(module):
