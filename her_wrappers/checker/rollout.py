@@ -80,8 +80,7 @@ class Budget:
 def roll_out(env: Any, budget: Budget) -> Rollout:
     """Run a single or vector environment with several policies, one after another, to see more states.
 
-    If the run stopped early, the field ``failure``, ``policy_error`` or ``cut_off`` of the result has the
-    reason.
+    If the run stopped early, the field ``failure`` or ``cut_off`` of the result has the reason.
     """
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     total = max(4, budget.max_steps // (num_envs or 1))

@@ -12,13 +12,9 @@ from her_wrappers.support.error_texts import describe, raised_at
 
 
 class PolicyError(ValueError):
-    """A policy raised an exception, or returned a value that is not an action.
+    """A policy raised an exception, or returned a value that is not an action."""
 
-    Attributes:
-        report: From `check_goal_env`, the report of the steps before the error, or None.
-    """
-
-    report: Any = None
+    report: Any = None  # of `check_goal_env`, about the steps before the error
 
 
 def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.Space[Any]) -> Any:
