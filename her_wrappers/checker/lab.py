@@ -381,12 +381,12 @@ class Lab:
         try:
             _ = self.new_generators  # takes the further steps, once
             return experiment(self.env)
-        except PolicyError:
-            raise
+        except PolicyError as error:
+            self.rollout.policy_error = self.rollout.policy_error or error
         except Exception as error:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
             self.failure = self.failure or self.rollout.failure
-            return None
+        return None
 
     @cached_property
     def new_generators(self) -> list[str]:
@@ -448,14 +448,14 @@ class Lab:
             return None
         try:
             return experiment(self.replicas.make())
-        except PolicyError:
-            raise
+        except PolicyError as error:
+            self.rollout.policy_error = self.rollout.policy_error or error
         except Exception as error:
             self._has_replica_failed = True
             if not self.replicas.are_copies:
                 place = "on a second environment (pass replicas=False to make none)"
                 self.failure = self.failure or FailedCall(place, "reset() or step()", error)
-            return None
+        return None
 
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None

@@ -6,7 +6,6 @@ They respect action masks. If the user has passed a policy, all actions are thos
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 import math
@@ -35,7 +34,7 @@ from her_wrappers.data.trees import copy_tree, leaf_arrays
 from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.support.arguments import require_function
-from her_wrappers.support.policies import choose_action
+from her_wrappers.support.policies import PolicyError, choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
@@ -90,7 +89,7 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
     runner = _Runner(env, budget, num_envs)
     names = ("observation_space", "action_space")
     spaces_before = [getattr(env, name) for name in names]
-    with contextlib.suppress(_StoppedRunError):
+    try:
         if budget.policy is not None:
             runner.run(budget.policy, total)
         else:
@@ -98,6 +97,10 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
             runner.run(repeating_policy(env.action_space, rng), total // 4)
             steps = [] if num_envs else runner.rollout.steps
             runner.run(steering_policy(steps, env.action_space, rng, random), total // 4)
+    except PolicyError as error:
+        runner.rollout.policy_error, runner.rollout.cut_off = error, str(error)
+    except _StoppedRunError:
+        pass
     runner.rollout.spaces_replaced = [
         name for name, space in zip(names, spaces_before, strict=True) if getattr(env, name) is not space
     ]

@@ -92,6 +92,9 @@ def _read_name(name: str, max_steps: int, seed: int, env_options: Mapping[str, A
     path = Path(name)
     if (path / CONFIG).exists() and not (path / MANIFEST).exists():
         return _read_run(path)
+    log = path if path.name == PROGRESS else path / PROGRESS
+    if log.exists() and not (path / MANIFEST).exists():  # of Stable-Baselines3
+        return Facts.of(name, (), history=read_progress(log))
     if path.is_dir() and not any((path / each).exists() for each in (MANIFEST, LEROBOT_INFO)):
         raise ValueError(
             f"{path} is neither an archive nor a run folder of `her train`: the folder has neither "
