@@ -30,9 +30,10 @@ slow: $(VENV)/installed-test  ## The tests marked slow.
 	$(bin)/python -m pytest $(parallel) -m slow $(ARGS)
 
 gpu: $(VENV)/installed-test  ## On a machine with a CUDA GPU: the tests that use it, and the benchmarks of docs/results/*_gpu.md.
-	$(bin)/python -m pytest tests/her_agents/algorithms/test_devices.py tests/her_wrappers/replay -k cuda $(ARGS)
+	$(bin)/python -m pytest tests/her_agents/algorithms/test_devices.py tests/her_agents/training/test_updates.py tests/her_wrappers/replay -k cuda $(ARGS)
 	$(bin)/python -m benchmarks.agents_gpu --device cuda
 	$(bin)/python -m benchmarks.replay_gpu --device cuda
+	$(bin)/python -m benchmarks.solve_gpu --device cuda
 
 lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported versions of all dependencies.
 	$(VENV)-lowest/bin/python -m pytest $(parallel) $(ARGS)

@@ -30,7 +30,6 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.agents_gpu import DEVICE_OPTION, device_name
 from benchmarks.replay_buffers.ours import Ours
 from benchmarks.replay_task import ACTION_SPACE, HORIZON, OBSERVATION_SPACE, TOLERANCE, make_episodes
 from benchmarks.result_page import Benchmark, Grid
@@ -39,6 +38,10 @@ from her_wrappers import DeviceReplayBuffer, SimulatorStep
 
 BENCHMARK = Benchmark("replay_gpu", "How fast is a replay buffer for simulators?", __doc__)
 FULL, QUICK = Timing(turns=9, seconds=0.3), Timing(turns=2, seconds=0.02)
+DEVICE_OPTION = {
+    "default": "cuda" if torch.cuda.is_available() else "cpu",
+    "help": "the device [cuda, or cpu if CUDA is not available]",
+}
 LANES = ((1, 100_000), (4_096, 200))
 QUICK_LANES = ((1, 500), (64, 100))
 BATCHES, QUICK_BATCHES = (256, 4_096, 65_536), (256,)
@@ -48,6 +51,13 @@ def compute_reward(achieved_goal: torch.Tensor, desired_goal: torch.Tensor, info
     """Return 0 for goals that are equal up to a tolerance, else -1."""
     distance: torch.Tensor = torch.linalg.vector_norm(achieved_goal - desired_goal, dim=-1)
     return -(distance > TOLERANCE).float()
+
+
+def device_name(device: str) -> str:
+    """Return the name of a device for a page."""
+    if torch.device(device).type == "cpu":
+        return "the CPU"
+    return f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
 
 
 class Simulation:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from her_agents.training.checkpoints import export_policy, load_agent
     from her_agents.training.config import Config, make_config
     from her_agents.training.demonstrations import record_successes
-    from her_agents.training.evaluation import Evaluation, evaluate, play_episode
+    from her_agents.training.evaluation import Evaluation, evaluate, evaluate_simulator, play_episode
     from her_agents.training.evaluation import Policy as Policy
     from her_agents.training.loop import Result, is_solved, train
     from her_agents.training.run_logs import RunLog, read_runs
@@ -60,7 +60,7 @@ _NAMES = {
     "training.checkpoints": ("export_policy", "load_agent"),
     "training.config": ("Config", "make_config"),
     "training.demonstrations": ("record_successes",),
-    "training.evaluation": ("Evaluation", "Policy", "evaluate", "play_episode"),
+    "training.evaluation": ("Evaluation", "Policy", "evaluate", "evaluate_simulator", "play_episode"),
     "training.loop": ("Result", "is_solved", "train"),
     "training.run_logs": ("RunLog", "read_runs"),
 }
@@ -90,6 +90,7 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_goals",
+    "evaluate_simulator",
     "export_onnx",
     "export_policy",
     "is_solved",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,8 +14,8 @@ from torch import nn
 
 from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
 from her_agents.algorithms.options import require_precision
-from her_wrappers.replay.tensors import find_device
-from her_wrappers.support.arguments import require_gamma
+from her_wrappers.replay.tensors import find_device, is_capturing
+from her_wrappers.support.arguments import require_gamma, require_keys
 
 if TYPE_CHECKING:
     from her_agents.algorithms.networks import NetworkInput
@@ -37,7 +37,8 @@ class Agent:
     kind of exploration), `target_values`, `critic_loss`, `actor_loss` and others.
 
     Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``; vectors or images.
+        observation_space: Dict of ``observation``, ``achieved_goal`` and ``desired_goal``: vectors, images,
+            or Dicts or Tuples of these.
         action_space: Action space of one environment.
         gamma: Discount per step; must equal ``gamma`` of the replay buffer. Determines the range of clipped
             targets.
@@ -49,6 +50,9 @@ class Agent:
         precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, processors that support bfloat16 use it for
             products between hidden layers and for gradients, and GPUs use TensorFloat-32; all else is
             float32.
+        use_keys: Further keys of the observations that the agent reads.
+        critic_keys: Further keys of the observations that only the critics read, such as what a simulator
+            knows and the robot does not. Actions do not need these keys.
         **options: Options of the algorithm: the fields of its options class, such as
             `her_agents.SACOptions` for `SAC`.
 
@@ -56,14 +60,15 @@ class Agent:
         options: Options of the algorithm, an instance of ``options_type``.
         device: Torch device of the agent.
         inputs: Converts observations to the inputs of the networks.
+        updates: Number of updates so far.
         generator: Random generator of the exploration and of the noise in targets, on the device.
         modules: Networks, optimizers and input statistics by name. A checkpoint contains their states.
 
     Raises:
-        TypeError: An observation or a goal is neither a vector nor an image, the algorithm does not support
-            the action space, or an option is unknown or has a wrong type.
-        ValueError: ``gamma`` or an option is out of range, ``precision`` is unknown, or torch cannot use
-            ``device``.
+        TypeError: A part of an observation or a goal is neither a vector nor an image, the algorithm does not
+            support the action space or ``critic_keys``, or an option is unknown or has a wrong type.
+        ValueError: ``gamma`` or an option is out of range, the observation space lacks a key, ``precision``
+            is unknown, or torch cannot use ``device``.
     """
 
     options_type: type[AgentOptions]
@@ -80,12 +85,14 @@ class Agent:
         seed: int = 0,
         device: str | torch.device = "cpu",
         precision: str = "float32",
+        use_keys: Sequence[str] = (),
+        critic_keys: Sequence[str] = (),
         **options: Any,
     ) -> None:
         self.options = self.options_type(**options)
         lowest = -1 / (1 - gamma) if require_gamma(gamma) < 1 else -math.inf
         self._bounds = (lowest, 0.0) if clip_targets else (-math.inf, math.inf)
-        self._updates = 0
+        self.updates = 0
         self._target_update_interval = self.options.target_update_interval
         self._target_parameters: list[torch.Tensor] = []
         self._online_parameters: list[torch.Tensor] = []
@@ -94,13 +101,25 @@ class Agent:
         self.device = find_device(device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self._random: dict[str, Any] = {"generator": self.generator, "device": self.device}
+        use_keys, critic_keys = require_keys("use_keys", use_keys), require_keys("critic_keys", critic_keys)
+        keys = dict.fromkeys(("observation", *use_keys, "desired_goal"))
         dtype = torch.get_default_dtype()
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
             torch.default_generator.manual_seed(seed)
             torch.set_default_dtype(torch.float32)  # of all networks
             try:
-                self.inputs = GoalInputs(observation_space, self.device)
+                self.inputs = GoalInputs(
+                    observation_space,
+                    self.device,
+                    keys=list(keys),
+                    critic_keys=[key for key in critic_keys if key not in keys],
+                    num_actions=int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0,
+                    random_shift=self.options.random_shift,
+                    generator=self.generator,
+                )
                 self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
+                if self.inputs.critic is not None:
+                    self.modules["critic_normalizer"] = self.inputs.critic.normalizer
                 self.build(action_space)
             finally:
                 torch.set_default_dtype(dtype)
@@ -109,6 +128,15 @@ class Agent:
     def algo(self) -> str:
         """Name of the algorithm, for error messages."""
         return type(self).__name__.lower()
+
+    @property
+    def update_cycle(self) -> int:
+        """Number of updates after which the operations of `update` repeat.
+
+        CUDA graphs of updates depend on it. A class whose `update` depends on the number of updates in
+        another way than by ``policy_delay`` and ``target_update_interval`` must override this property.
+        """
+        return math.lcm(getattr(self.options, "policy_delay", 1), self._target_update_interval)
 
     def build(self, action_space: spaces.Space[Any]) -> None:
         """Make the networks and optimizers, and add them to ``modules``.
@@ -133,20 +161,24 @@ class Agent:
         """Return the action for one observation, or N actions for N observations.
 
         Args:
-            observation: Observation of an environment, or observations of a vector environment.
+            observation: Observation of an environment, or observations of a vector environment. If it
+                consists of tensors, of N environments.
             explore: Whether to explore.
 
         Returns:
-            One action of the action space, or N actions along a leading axis.
+            One action of the action space, or N actions along a leading axis; a tensor on the device for
+            an observation of tensors.
 
         Raises:
             ValueError: An action is not finite, though the observation is: the agent diverged.
         """
+        if isinstance(observation["desired_goal"], torch.Tensor):
+            return self.choose(self.inputs(observation), explore)
         observations, is_single = self.inputs.as_batch(observation)
         inputs = self.inputs(observations)
         actions = self.choose(inputs, explore).cpu().numpy()
         if not math.isfinite(total := float(actions.sum())) and torch.isfinite(inputs.vectors).all():
-            require_finite(f"an action of {self.algo}", total, self._updates)
+            require_finite(f"an action of {self.algo}", total, self.updates)
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
@@ -180,7 +212,7 @@ class Agent:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of networks, optimizers, statistics and random generator, for ``torch.save``."""
         state = {name: module.state_dict() for name, module in self.modules.items()}
-        return state | {"generator": self.generator.get_state(), "updates": self._updates}
+        return state | {"generator": self.generator.get_state(), "updates": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state of networks, optimizers, statistics and random generator.
@@ -190,16 +222,22 @@ class Agent:
         """
         for name, module in self.modules.items():
             module.load_state_dict(state[name])
+            for group in getattr(module, "param_groups", ()):  # of a run with CUDA graphs, on another device
+                group.update(lr=float(group["lr"]), capturable=False)
         if self.generator.get_state().shape == state["generator"].shape:  # else of another kind of device
             self.generator.set_state(state["generator"])
-        self._updates = state["updates"]
+        self.updates = state["updates"]
 
-    def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
+    def make_network(
+        self, num_outputs: int, num_actions: int = 0, *, is_critic: bool | None = None
+    ) -> nn.Module:
         """Return a new network on the device, with the hidden layers that the options specify.
 
         Args:
             num_outputs: Number of outputs.
             num_actions: Length of the action vector that a critic reads; 0 for other networks.
+            is_critic: Whether the network reads the observations that only critics read; by default if it
+                reads actions. Passed only for agents with ``critic_keys``.
 
         Returns:
             A module. Its arguments are a `NetworkInput` of B observations and, for a critic, (B, num_actions)
@@ -211,6 +249,7 @@ class Agent:
             hidden,
             num_outputs,
             num_actions=num_actions,
+            is_critic=is_critic,
             layer_norm=norm,
             bfloat16=self._bfloat16,
         )
@@ -235,8 +274,8 @@ class Agent:
 
         Each call of `update` must call this method once, since it also counts the updates.
         """
-        self._updates += 1
-        if self._updates % self._target_update_interval == 0:
+        self.updates += 1
+        if self.updates % self._target_update_interval == 0:
             torch._foreach_lerp_(self._target_parameters, self._online_parameters, self.options.tau)
 
     def bellman_target(self, batch: Batch, next_value: torch.Tensor) -> torch.Tensor:
@@ -265,8 +304,9 @@ class Agent:
         with bfloat16_products(self._bfloat16):
             loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
         optimizer.step()
-        if self._updates % LOSS_INTERVAL == LOSS_INTERVAL - 1:  # rarely, since it waits for a GPU
-            require_finite(f"the loss of {self.algo}", float(loss.detach()), self._updates)
+        # Rarely, since it waits for a GPU
+        if self.updates % LOSS_INTERVAL == LOSS_INTERVAL - 1 and not is_capturing(self.device):
+            require_finite(f"the loss of {self.algo}", float(loss.detach()), self.updates)
 
     def as_tensor(self, values: Any) -> torch.Tensor:
         """Return an array or a tensor as a tensor on the device."""
@@ -277,7 +317,10 @@ class Agent:
         for module in self.modules.values():
             if isinstance(module, torch.optim.Optimizer):
                 for group in module.param_groups:
-                    group["lr"] = factor * module.defaults["lr"]
+                    if isinstance(group["lr"], torch.Tensor):  # which the CUDA graph of an update reads
+                        group["lr"].fill_(factor * module.defaults["lr"])
+                    else:
+                        group["lr"] = factor * module.defaults["lr"]
 
     def seed(self, seed: int) -> None:
         """Seed the random generator of the exploration and of the noise in targets."""
@@ -344,7 +387,8 @@ class BoxActions:
         if not space.is_bounded():
             raise TypeError(
                 f"{algo} needs an action space with finite bounds, got {space}; set bounds with "
-                f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1, 1, {space.shape}))"
+                f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1, 1, {space.shape})), "
+                "or action_space= of GoalSimulator"
             )
         self.count = math.prod(space.shape)
         self._shape = space.shape

@@ -38,6 +38,11 @@ class DQN(Agent):
             raise TypeError(
                 f"dqn needs a Discrete action space, got {action_space}; use ddpg, td3, sac or tqc for a Box"
             )
+        if self.inputs.critic is not None:
+            raise TypeError(
+                "critic_keys must be empty for dqn, whose only network also chooses the actions, got "
+                f"{self.inputs.critic.keys}; pass use_keys, or an algorithm with an actor"
+            )
         self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
         self.network = self.make_network(self._num_actions)
         self.target = self.make_target(self.network)
@@ -45,14 +50,29 @@ class DQN(Agent):
         self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions of highest Q value; to explore, take random ones with probability epsilon."""
-        best = self.network(inputs).argmax(dim=1)
+        """Return the actions of highest Q value; to explore, take random ones with probability epsilon.
+
+        If the observations have the key ``action_mask``, only valid actions are chosen.
+        """
+        best = self.best(inputs)
         if explore:
             is_random = torch.rand(len(best), dtype=torch.float32, **self._random) < self.options.epsilon
-            random = torch.randint(self._num_actions, best.shape, **self._random)
+            if inputs.mask is None:
+                random = torch.randint(self._num_actions, best.shape, **self._random)
+            else:  # the valid action with the largest random number
+                drawn = torch.rand(inputs.mask.shape, dtype=torch.float32, **self._random)
+                random = drawn.masked_fill(~inputs.mask, -1).argmax(dim=1)
             best = torch.where(is_random, random, best)
         actions: torch.Tensor = best + self._first_action
         return actions
+
+    def best(self, inputs: NetworkInput) -> torch.Tensor:
+        """Return the number of the valid action of highest Q value, from 0, (B,)."""
+        values = self.network(inputs)
+        if inputs.mask is not None:
+            values = values.masked_fill(~inputs.mask, -torch.inf)
+        best: torch.Tensor = values.argmax(dim=1)
+        return best
 
     def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Take one gradient step.
@@ -82,6 +102,6 @@ class DQN(Agent):
     @torch.no_grad()
     def target_values(self, batch: Batch, next_inputs: NetworkInput) -> torch.Tensor:
         """Return targets, (B,): the online network selects the actions, the target network evaluates them."""
-        best = self.network(next_inputs).argmax(dim=1, keepdim=True)
+        best = self.best(next_inputs).unsqueeze(1)
         next_value = self.target(next_inputs).gather(1, best).squeeze(1)
         return self.bellman_target(batch, next_value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,8 +13,14 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from her_wrappers.data.spaces import leaf_spaces
+from her_wrappers.data.trees import map_tree, path_name
+from her_wrappers.goals.action_masks import MASK
+from her_wrappers.goals.interface import OBSERVATION_KEYS
+
 if TYPE_CHECKING:
     from her_wrappers import Batch
+    from her_wrappers.data.trees import Path
 
 LEAST_ROWS = 64  # products of fewer rows, such as for the next action, are faster in float32
 MIN_IMAGE_SIZE = 20  # [pixels]; the convolutions have no output for smaller images
@@ -22,7 +30,9 @@ class NetworkInput(NamedTuple):
     """The input of a network: B observations with their desired goals."""
 
     vectors: torch.Tensor  # (B, D) float32, normalized; D may be 0
-    images: torch.Tensor | None  # (B, C, H, W) float32 in [-1, 1], or None
+    images: tuple[torch.Tensor, ...] = ()  # for each encoder (B, C, H, W) float32 in [-1, 1]
+    critic: NetworkInput | None = None  # further input of critics, if the agent has critic_keys
+    mask: torch.Tensor | None = None  # (B, number of actions) bool, the valid Discrete actions; None for all
 
 
 class Normalizer:
@@ -38,7 +48,7 @@ class Normalizer:
         device: Device of the statistics and of the vectors.
 
     Attributes:
-        count: Number of vectors added so far.
+        count: Number of vectors added so far, a 0-d int64 tensor.
         sums: (2, D + G) float64. Row 0 contains the sum of each column of the argument of `update`, row 1 the
             sum of the squares.
         shift: (D,) float32, the mean of each component.
@@ -54,7 +64,8 @@ class Normalizer:
         min_deviation: float = 0.01,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.count = 0
+        # A tensor, since a CUDA graph would repeat the number that it was captured with.
+        self.count = torch.zeros((), dtype=torch.int64, device=device)
         self.sums = torch.zeros(2, width + num_goals, dtype=torch.float64, device=device)
         self.shift, self.scale = torch.zeros(width, device=device), torch.ones(width, device=device)
         average = torch.eye(width + num_goals, width, dtype=torch.float64)  # goals: mean of both values
@@ -77,8 +88,9 @@ class Normalizer:
 
     def _refresh(self) -> None:
         mean, square = (self.sums @ self._average).div_(self.count)
-        self.shift = mean.float()
-        self.scale = square.addcmul_(mean, mean, value=-1).clamp_(min=self._least_variance).rsqrt_().float()
+        # In place, since CUDA graphs read and write the same memory each time.
+        self.shift.copy_(mean)
+        self.scale.copy_(square.addcmul_(mean, mean, value=-1).clamp_(min=self._least_variance).rsqrt_())
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
         """Normalize (..., D) float32 vectors."""
@@ -86,7 +98,7 @@ class Normalizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the statistics, for ``torch.save``."""
-        return {"count": self.count, "sums": self.sums.clone()}
+        return {"count": int(self.count), "sums": self.sums.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the statistics.
@@ -94,109 +106,178 @@ class Normalizer:
         Args:
             state: Result of `state_dict` of a normalizer with equal ``width`` and ``num_goals``.
         """
-        self.count = state["count"]
+        self.count.fill_(state["count"])
         self.sums.copy_(state["sums"])
-        if self.count:
+        if state["count"]:
             self._refresh()
 
 
 class GoalInputs:
-    """Converts observations to `NetworkInput`: concatenated vectors, and images stacked along their channels.
+    """Converts observations to `NetworkInput`: concatenated vectors, and images.
 
-    Vectors are normalized by the statistics that `update_statistics` and `of_batch` collect. Achieved and
-    desired goals have common statistics.
+    An observation or a goal is a vector, an image, or a Dict or Tuple of these. Each image has its own
+    encoder, but an image of the desired goal is stacked on the channels of the image at the same place in
+    ``observation`` if both have the same height and width. Vectors are normalized by the statistics that
+    `update_statistics` and `of_batch` collect. Achieved and desired goals have common statistics.
 
     Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
+        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` and further keys.
         device: Device of the inputs.
+        keys: Keys of the observations to read.
+        critic_keys: Keys of the observations that only critics read.
+        num_actions: Number of Discrete actions, whose valid ones are read from the key ``action_mask`` if the
+            space has it; 0 for other actions.
+        random_shift: Largest shift of the images of a batch, in pixels; pixels at the border are repeated.
+        generator: Random generator of the shifts, on the device.
 
     Attributes:
         device: Device of the inputs.
+        keys: Keys that are read for actions.
+        critic: Inputs from ``critic_keys``, or None without such keys.
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
-        image_shape: (C, H, W) of the stacked images, or None.
+        image_shapes: (C, H, W) of the input of each encoder.
 
     Raises:
-        TypeError: An observation or a goal is neither a vector nor a uint8 image of at least 20 x 20 pixels,
-            or images have different sizes.
+        TypeError: A part of an observation or a goal is neither a vector nor a uint8 image of at least
+            20 x 20 pixels, or ``action_mask`` does not have one value for each action.
+        ValueError: The space lacks a key.
     """
 
-    def __init__(self, observation_space: spaces.Dict, device: str | torch.device = "cpu") -> None:
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        device: str | torch.device = "cpu",
+        *,
+        keys: Sequence[str] = ("observation", "desired_goal"),
+        critic_keys: Sequence[str] = (),
+        num_actions: int = 0,
+        random_shift: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> None:
         self.device = torch.device(device)
-        shapes = {key: _shape(key, observation_space[key]) for key in ("observation", "desired_goal")}
-        images = {key: _channels_first(shape) for key, shape in shapes.items() if len(shape) == 3}
-        if len({shape[1:] for shape in images.values()}) > 1:
+        self._shift, self._generator = random_shift, generator
+        shapes = {path: shape for key in keys for path, shape in _shapes(key, observation_space).items()}
+        self._probe, shape = next(reversed(shapes.items()))
+        self._single_ndim = len(shape)
+        vectors = [path for path in shapes if len(shapes[path]) == 1]
+        goals = [path for path in vectors if path[0] == "desired_goal"]
+        self._vector_paths = [path for path in vectors if path not in goals] + goals
+        self._achieved_paths = [("achieved_goal", *path[1:]) for path in goals]
+        self.width = sum(shapes[path][0] for path in vectors)
+        num_goals = sum(shapes[path][0] for path in goals)
+        self.normalizer = Normalizer(self.width, num_goals=num_goals, device=device)
+        images = {path: _channels_first(shape) for path, shape in shapes.items() if len(shape) == 3}
+        self._channels_last = {path for path in images if images[path] != shapes[path]}
+        stacks: dict[Any, list[Path]] = {}
+        for path, shape in images.items():
+            is_pair = path[0] in {"observation", "desired_goal"}
+            stacks.setdefault((path[1:], shape[1:]) if is_pair else path, []).append(path)
+        self._stacks = list(stacks.values())
+        self.image_shapes = [
+            (sum(images[path][0] for path in paths), *images[paths[0]][1:]) for paths in self._stacks
+        ]
+        self.critic: GoalInputs | None = None
+        if critic_keys:
+            shift: Any = {"random_shift": random_shift, "generator": generator}
+            self.critic = GoalInputs(observation_space, device, keys=critic_keys, **shift)
+        self._has_mask = num_actions > 0 and MASK in observation_space.spaces
+        if self._has_mask and observation_space[MASK].shape != (num_actions,):
             raise TypeError(
-                "the images 'observation' and 'desired_goal' must have the same height and width, got shapes "
-                f"{shapes['observation']} and {shapes['desired_goal']}; resize one of them"
+                f"{MASK!r} must have one value for each action, so the shape ({num_actions},), got "
+                f"{observation_space[MASK]}; correct the space, or rename the key if it means something else"
             )
-        self._single_ndim = len(shapes["desired_goal"])
-        self._channels_last = {key for key in images if images[key] != shapes[key]}
-        self._image_keys = list(images)
-        vectors = {key: shape[0] for key, shape in shapes.items() if key not in images}
-        self._vector_keys = list(vectors)
-        self.width = sum(vectors.values())
-        self.normalizer = Normalizer(self.width, num_goals=vectors.get("desired_goal", 0), device=device)
-        sizes = list(images.values())
-        self.image_shape = (sum(size[0] for size in sizes), *sizes[0][1:]) if sizes else None
+        self.keys = (*keys, *[MASK] * self._has_mask)
 
-    def as_batch(self, observation: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], bool]:
+    def as_batch(self, observation: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Return the arrays of an observation with a leading batch axis, and whether this axis was added."""
-        arrays = {key: np.asarray(observation[key]) for key in [*self._vector_keys, *self._image_keys]}
-        is_single = arrays["desired_goal"].ndim == self._single_ndim
-        return {key: array[None] if is_single else array for key, array in arrays.items()}, is_single
+        if missing := [key for key in self.keys if key not in observation]:
+            raise ValueError(
+                f"the observation must have the keys {', '.join(map(repr, self.keys))}, but lacks "
+                f"{missing[0]!r}; pass the whole observation of the environment"
+            )
+        arrays = map_tree(np.asarray, {key: observation[key] for key in self.keys})
+        is_single = _leaf(arrays, self._probe).ndim == self._single_ndim
+        return map_tree(lambda array: array[None], arrays) if is_single else arrays, is_single
 
     def update_statistics(self, observations: Mapping[str, Any]) -> None:
         """Add B observations, which are arrays or tensors, to the statistics of the normalizer."""
-        self._vectors(observations, update=True)
+        self(observations, update=True)
 
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
         """Return the network inputs for the B observations of a batch, and for its next observations.
 
         Before that, the current (not the next) observations are added to the statistics of the normalizer.
         """
-        vectors = self._vectors(batch.observations, update=True)
-        inputs = NetworkInput(self.normalizer(vectors), self._images(batch.observations))
-        return inputs, self(batch.next_observations)
+        inputs = self(batch.observations, update=True, shift=True)
+        return inputs, self(batch.next_observations, shift=True)
 
-    def __call__(self, observations: Mapping[str, Any]) -> NetworkInput:
-        """Return the network input for B observations, which are arrays or tensors."""
-        return NetworkInput(self.normalizer(self._vectors(observations)), self._images(observations))
+    def __call__(
+        self, observations: Mapping[str, Any], *, update: bool = False, shift: bool = False
+    ) -> NetworkInput:
+        """Return the network input for B observations, which are arrays or tensors.
 
-    def _vectors(self, observations: Mapping[str, Any], *, update: bool = False) -> torch.Tensor:
+        Args:
+            observations: Dict of the keys; those of critics may be missing if the input is not for critics.
+            update: Whether to add the observations to the statistics of the normalizer before.
+            shift: Whether to shift images randomly, by up to ``random_shift`` pixels.
+        """
+        vectors = self.normalizer(self._vectors(observations, update=update))
+        images = tuple(self._stacked(observations, paths, shift=shift) for paths in self._stacks)
+        critic = mask = None
+        if self.critic is not None and all(key in observations for key in self.critic.keys):
+            critic = self.critic(observations, update=update, shift=shift)
+        if self._has_mask:
+            mask = torch.as_tensor(_leaf(observations, (MASK,)), device=self.device).bool()
+        return NetworkInput(vectors, images, critic, mask)
+
+    def _vectors(self, observations: Mapping[str, Any], *, update: bool) -> torch.Tensor:
         """Join observations and goals, without images, to (B, D); ``update`` also updates the normalizer."""
-        keys = self._vector_keys
-        if update and "desired_goal" in keys:
-            keys = [*keys, "achieved_goal"]
-        if not keys:
-            count = observations["desired_goal"].shape[0]  # unlike len(), may vary in an exported model
+        paths = self._vector_paths + (self._achieved_paths if update else [])
+        if not paths:
+            count = _leaf(observations, self._probe).shape[0]  # unlike len(), may vary in an exported model
             return torch.empty(count, 0, dtype=torch.float32, device=self.device)
         # Concatenated before they are moved to the device, since each copy to a GPU takes time.
-        rows = torch.cat([torch.as_tensor(observations[key]) for key in keys], dim=1)
+        rows = torch.cat([torch.as_tensor(_leaf(observations, path)) for path in paths], dim=1)
         rows = rows.to(self.device, torch.float32)
         if update:
             self.normalizer.update(rows)
         return rows[:, : self.width]
 
-    def _images(self, observations: Mapping[str, Any]) -> torch.Tensor | None:
-        """Return the images of B observations, stacked along their channels, (B, C, H, W) in [-1, 1]."""
-        if not self._image_keys:
-            return None
+    def _stacked(
+        self, observations: Mapping[str, Any], paths: Sequence[Path], *, shift: bool
+    ) -> torch.Tensor:
+        """Return the images at ``paths``, stacked along their channels, (B, C, H, W) in [-1, 1]."""
         images = []
-        for key in self._image_keys:
-            image = torch.as_tensor(observations[key], device=self.device)
-            images.append(image.permute(0, 3, 1, 2) if key in self._channels_last else image)
-        return torch.cat(images, dim=1).float() / 127.5 - 1
+        for path in paths:
+            image = torch.as_tensor(_leaf(observations, path), device=self.device)
+            images.append(image.permute(0, 3, 1, 2) if path in self._channels_last else image)
+        stacked = torch.cat(images, dim=1)
+        if shift and self._shift:
+            stacked = self._shifted(stacked)
+        return stacked.float() / 127.5 - 1
+
+    def _shifted(self, images: torch.Tensor) -> torch.Tensor:
+        """Shift each of (B, C, H, W) images randomly, as by padding and cropping (arXiv 2004.13649)."""
+        count, (height, width) = images.shape[0], images.shape[2:]
+        random: Any = {"generator": self._generator, "device": self.device}
+        down, right = torch.randint(-self._shift, self._shift + 1, (2, count, 1), **random)
+        rows = (torch.arange(height, device=self.device) + down).clamp(0, height - 1)
+        columns = (torch.arange(width, device=self.device) + right).clamp(0, width - 1)
+        which = torch.arange(count, device=self.device)[:, None, None]
+        return images[which, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 class Network(nn.Module):
-    """Fully connected layers with ReLU activations; images are encoded by two convolutions first.
+    """Fully connected layers with ReLU activations; each image is encoded by two convolutions first.
 
     Args:
         inputs: Inputs of the agent, which determine the size of the first layer.
         hidden: Units of each hidden layer.
         num_outputs: Units of the last layer.
         num_actions: Length of the action vector in the input of a critic; 0 for other networks.
+        is_critic: Whether the network also reads the observations that only critics read; by default if it
+            reads actions.
         layer_norm: Whether to normalize the units of each hidden layer before the activation, by
             arXiv 1607.06450.
         bfloat16: Whether all layers but the first and the last may compute products in bfloat16, by
@@ -210,18 +291,24 @@ class Network(nn.Module):
         num_outputs: int,
         *,
         num_actions: int = 0,
+        is_critic: bool | None = None,
         layer_norm: bool = False,
         bfloat16: bool = False,
     ) -> None:
         super().__init__()
         self._bfloat16 = bfloat16
-        self.image_encoder: nn.Module | None = None
-        width = inputs.width + num_actions
-        if inputs.image_shape is not None:
-            first = nn.Conv2d(inputs.image_shape[0], 16, kernel_size=8, stride=4)
+        is_critic = num_actions > 0 if is_critic is None else is_critic
+        read = [inputs, *[inputs.critic] * is_critic] if inputs.critic else [inputs]
+        self._critic_keys = inputs.critic.keys if inputs.critic and is_critic else ()
+        width = sum(each.width for each in read) + num_actions
+        self._encoders: list[str] = []  # names of the attributes: image_encoder, image_encoder_1, ...
+        for shape in (shape for each in read for shape in each.image_shapes):
+            first = nn.Conv2d(shape[0], 16, kernel_size=8, stride=4)
             second = nn.Conv2d(16, 32, kernel_size=4, stride=2)
-            self.image_encoder = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten())
-            width += self.image_encoder(torch.zeros(1, *inputs.image_shape)).shape[1]
+            encoder = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten())
+            self._encoders.append(f"image_encoder{f'_{n}' if (n := len(self._encoders)) else ''}")
+            self.add_module(self._encoders[-1], encoder)
+            width += encoder(torch.zeros(1, *shape)).shape[1]
         layers: list[nn.Module] = []
         for units in hidden:
             layers += [nn.Linear(width, units), *[nn.LayerNorm(units)] * layer_norm, nn.ReLU(inplace=True)]
@@ -230,11 +317,16 @@ class Network(nn.Module):
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor | None = None) -> torch.Tensor:
         """Return the outputs, (B, num_outputs), for B inputs and, in a critic, (B, A) actions."""
-        vectors = inputs.vectors
-        if self.image_encoder is not None:
-            vectors = torch.cat([vectors, self.image_encoder(inputs.images)], dim=1)
-        if actions is not None:
-            vectors = torch.cat([vectors, actions], dim=1)
+        parts, images = [inputs.vectors], inputs.images
+        if self._critic_keys:
+            if inputs.critic is None:
+                keys = ", ".join(map(repr, self._critic_keys))
+                raise ValueError(f"the observations for critics must have the keys {keys} (critic_keys)")
+            parts, images = [*parts, inputs.critic.vectors], images + inputs.critic.images
+        pairs = zip(self._encoders, images, strict=True)
+        parts += [self.get_submodule(name)(image) for name, image in pairs]
+        parts += [] if actions is None else [actions]
+        vectors = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
         *hidden, last = self.layers
         for layer in hidden[:1]:  # in float32, which keeps the precision of the inputs
             vectors = layer(vectors)
@@ -271,24 +363,44 @@ def bfloat16_products(enabled: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _shape(key: str, space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Return the shape of an observation or a goal; raise TypeError unless it is a vector or an image."""
-    if isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
-        shape = tuple(space.shape)
-        if len(shape) == 1:
-            return shape
-        if len(shape) == 3 and space.dtype == np.uint8:
-            if min(_channels_first(shape)[1:]) < MIN_IMAGE_SIZE:
-                raise TypeError(
-                    f"images of {key!r} must have at least {MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} pixels, got "
-                    f"{space}; resize them, or flatten them to vectors"
-                )
-            return shape
-    raise TypeError(
-        f"{key!r} must be a vector (a Box, MultiBinary or MultiDiscrete space with one axis) or an image (a "
-        f"uint8 Box with three axes), got {space}; wrap the environment in "
-        "her_wrappers.repairs.FlattenGoalObservation"
-    )
+def _shapes(key: str, observation_space: spaces.Dict) -> dict[Path, tuple[int, ...]]:
+    """Return the shapes of the vectors and images at a key, by their paths; raise TypeError for others."""
+    if key not in observation_space.spaces:
+        raise ValueError(
+            f"the agent reads {key!r} of the observations, but the observation space has only "
+            f"{', '.join(map(repr, observation_space))}; correct use_keys or critic_keys, or add the key"
+        )
+    shapes, leaves = {}, leaf_spaces(observation_space[key], (key,))
+    has_images = any(len(space.shape or ()) == 3 for space in leaves.values())
+    for path, space in leaves.items():
+        shape = shapes[path] = tuple(space.shape or ())
+        is_box = isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete)
+        is_image = is_box and len(shape) == 3 and space.dtype == np.uint8
+        if is_image and min(_channels_first(shape)[1:]) < MIN_IMAGE_SIZE:
+            raise TypeError(
+                f"images of {path_name(path)!r} must have at least {MIN_IMAGE_SIZE} x {MIN_IMAGE_SIZE} "
+                f"pixels, got {space}; resize them, or flatten them to vectors"
+            )
+        if not is_image and (not is_box or len(shape) != 1):
+            fix = "wrap the environment in her_wrappers.repairs.FlattenGoalObservation"
+            if has_images or key not in OBSERVATION_KEYS:  # the wrapper would flatten or remove them
+                fix = "convert it in a gymnasium.ObservationWrapper"
+            raise TypeError(
+                f"{path_name(path)!r} must be a vector (a Box, MultiBinary or MultiDiscrete space with one "
+                f"axis) or an image (a uint8 Box with three axes), got {space}; {fix}"
+            )
+    return shapes
+
+
+def _leaf(observations: Any, path: Path) -> Any:
+    """Return the array or tensor at a path; raise ValueError if it is missing."""
+    try:
+        return reduce(getitem, path, observations)
+    except (IndexError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"the observations must have {path_name(path)!r}, but it is missing; pass observations with the "
+            "structure of the observation space"
+        ) from error
 
 
 def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:

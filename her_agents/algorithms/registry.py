@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -15,6 +16,8 @@ from her_agents.algorithms.options import agent_options, options_type
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG, TD3
 from her_agents.algorithms.tqc import TQC
+from her_wrappers.data.spaces import leaf_spaces
+from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.environments import import_callable
 from her_wrappers.goals.episode_limit import declared_time_limit
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from her_agents.algorithms.base import Agent
     from her_agents.training.config import Config
+    from her_wrappers.simulators import GoalSimulator
 
 ALGORITHMS: dict[str, type[Agent]] = {
     "dqn": DQN,
@@ -38,6 +42,12 @@ ALGORITHMS: dict[str, type[Agent]] = {
 STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
 """The default length of a run is the first number times the time limit of an episode, or the second."""
 
+UNKNOWN_LENGTH = 1_000
+"""Assumed length of an episode in a simulator without a known time limit."""
+
+NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info_keys")
+"""Options that runs on a simulator do not support."""
+
 MAX_PROBE_STEPS = 100
 
 LEAST_PRODUCTS = {"cuda": 50_000_000, "bf16": 15_000_000}
@@ -46,20 +56,56 @@ this many multiplications per batch. The threshold for GPUs was measured in `doc
 
 
 def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
-    """Choose ``algo`` and ``steps`` if they are None.
+    """Choose the options that are None, except ``clip_targets``.
 
     Args:
         config: The options.
-        env: The goal environment of the run.
+        env: The goal environment of the run. For a `SimulatorEnv`, ``num_envs``, ``device`` and
+            ``on_device`` become those of the simulator.
 
     Returns:
-        The config with the algorithm ``"dqn"`` for Discrete actions and ``"sac"`` for others, and a number of
-        steps that is proportional to the time limit of an episode.
+        The config with the algorithm ``"dqn"`` for Discrete actions and ``"sac"`` for others, a number of
+        steps that is proportional to the time limit of an episode, and other defaults.
+
+    Raises:
+        ValueError: An option cannot be used with a simulator.
     """
     length = config.max_episode_steps or declared_time_limit(env)
-    steps = DEFAULT_STEPS if length is None else STEPS_PER_LENGTH * length
-    algo = "dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"
-    return replace(config, algo=config.algo or algo, steps=config.steps or steps)
+    steps, per_epoch, updates = DEFAULT_STEPS if length is None else STEPS_PER_LENGTH * length, 4_000, 0.25
+    if (simulator := getattr(env.unwrapped, "simulator", None)) is not None:
+        config = _of_simulator(config, simulator)
+        lanes = simulator.num_envs * (length or UNKNOWN_LENGTH)
+        steps, per_epoch, updates = 200 * lanes, 4 * lanes, 2 / simulator.num_envs
+    return replace(
+        config,
+        algo=config.algo or ("dqn" if isinstance(env.action_space, spaces.Discrete) else "sac"),
+        steps=config.steps or steps,
+        steps_per_epoch=config.steps_per_epoch or per_epoch,
+        updates_per_step=config.updates_per_step or updates,
+    )
+
+
+def _of_simulator(config: Config, simulator: GoalSimulator) -> Config:
+    """Return the config with the number of environments and the device of the simulator."""
+    for name in NOT_ON_DEVICE:
+        if getattr(config, name):
+            raise ValueError(
+                f"{name} cannot be used with a simulator (on_device=True), got {getattr(config, name)!r}; "
+                "leave it out" + (", and pass info_keys to GoalSimulator" if name == "info_keys" else "")
+            )
+    default = type(config).num_envs
+    if config.num_envs not in {default, simulator.num_envs}:
+        raise ValueError(
+            f"num_envs must be {simulator.num_envs}, the number of environments that {config.env} makes, got "
+            f"{config.num_envs}; give the function a parameter num_envs"
+        )
+    device = simulator.device
+    if config.device not in {"auto", "cpu"} and torch.device(config.device).type != device.type:
+        raise ValueError(
+            f"device must be {str(device)!r}, where {config.env} makes its tensors, got {config.device!r}; "
+            "give the function the parameters num_envs and device"
+        )
+    return replace(config, on_device=True, num_envs=simulator.num_envs, device=str(device))
 
 
 def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
@@ -71,10 +117,12 @@ def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
 
 def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
     """Play one random episode of at most `MAX_PROBE_STEPS` steps; return whether all rewards are -1 or 0."""
-    env.reset(seed=0)
+    observation, info = env.reset(seed=0)
     env.action_space.seed(0)
+    rng = np.random.default_rng(0)
     for _ in range(MAX_PROBE_STEPS):
-        _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        action = valid_action(env.action_space.sample(), env, observation, info, rng)
+        observation, reward, terminated, truncated, info = env.step(action)
         if float(reward) not in {-1, 0}:
             return False
         if terminated or truncated:
@@ -107,7 +155,7 @@ def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
     is_small = _num_products(config) < LEAST_PRODUCTS["cuda"]
-    if is_small and all(len(space.shape) < 3 for space in observation_space.values()):
+    if is_small and all(len(each.shape or ()) < 3 for each in leaf_spaces(observation_space).values()):
         return "cpu", "networks and batches are small; a GPU would not be faster"
     return "cuda", torch.cuda.get_device_name()
 
@@ -142,8 +190,8 @@ def make_agent(
     """Make an agent from a config.
 
     Args:
-        config: Provides the algorithm, its options, ``gamma``, ``clip_targets``, ``seed``, ``device`` and
-            ``precision``.
+        config: Provides the algorithm, its options, ``gamma``, ``clip_targets``, ``seed``, ``device``,
+            ``precision``, ``use_keys`` and ``critic_keys``.
         observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
         action_space: Action space of one environment.
         agent: Class of the agent; by default the class of ``config.algo``.
@@ -165,5 +213,7 @@ def make_agent(
         seed=config.seed,
         device=device or config.device,
         precision=config.precision,
+        use_keys=config.use_keys,
+        critic_keys=config.critic_keys,
         **config.agent,
     )

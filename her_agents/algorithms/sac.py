@@ -97,7 +97,7 @@ class SAC(Agent):
             "q_mean": values.detach().mean(),
         }
 
-        if (self._updates + 1) % self.options.policy_delay == 0:
+        if (self.updates + 1) % self.options.policy_delay == 0:
             imitated = {} if imitate is None or not self.options.bc_weight else {"imitate": imitate}
             actor_loss, entropy = self.actor_loss(batch, inputs, **imitated)
             measured |= {"actor_loss": actor_loss.detach(), "entropy": entropy}

@@ -87,7 +87,7 @@ class TD3(Agent):
         self.gradient_step(self._critic_optimizer, critic_loss)
         measured = {"critic_loss": critic_loss.detach(), "q_mean": values.detach().mean()}
 
-        if (self._updates + 1) % self.options.policy_delay == 0:
+        if (self.updates + 1) % self.options.policy_delay == 0:
             imitated = {} if imitate is None or not self.options.bc_weight else {"imitate": imitate}
             actor_loss = self.actor_loss(batch, inputs, **imitated)
             self.gradient_step(self._actor_optimizer, actor_loss, inputs=list(self.actor.parameters()))

@@ -17,6 +17,7 @@ from torch import nn
 import her_wrappers
 from her_agents.training.checkpoints import agent_of, best_checkpoint, load_checkpoint
 from her_wrappers.data.atomic import replacement
+from her_wrappers.data.trees import leaves_by_path, map_tree, path_name
 from her_wrappers.recording.space_json import space_from_json
 from her_wrappers.support.arguments import require_suffix
 
@@ -29,9 +30,10 @@ ONNX_SUFFIX = ".onnx"
 def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Write the policy of a checkpoint as an ONNX model.
 
-    The inputs of the model are ``observation`` and ``desired_goal``, with the dtypes and shapes of the
-    observation space and a leading axis of any length B. The output ``action`` contains B actions of the
-    environment's action space, computed as in `Agent.act` without exploration. All computations use float32.
+    The inputs of the model are the keys of the observation that the agent reads for actions, with their
+    dtypes and shapes and a leading axis of any length B. A part of a Dict or Tuple is an input with a name
+    such as ``observation/camera``. The output ``action`` contains B actions of the environment's action
+    space, computed as in `Agent.act` without exploration. All computations use float32.
     The metadata of the model are strings: ``env``, ``algo``, ``env_kwargs``, ``observation_space`` and
     ``action_space`` (the last three as JSON), and the versions of ``her-toolkit`` and ``torch``. If the run
     used an agent of your own, its module is imported.
@@ -61,17 +63,17 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     config = checkpoint["config"] | {"precision": "float32"}
     agent = agent_of(checkpoint | {"config": config}, file)
     space: Any = space_from_json(checkpoint["spaces"][0])
-    keys = ("observation", "desired_goal")
+    samples = {key: space[key].sample() for key in agent.inputs.keys}
     # Two rows, since torch treats an axis of length 1 as constant.
-    rows = {key: torch.as_tensor(np.stack([space[key].sample()] * 2)) for key in keys}
+    rows = map_tree(lambda value: torch.as_tensor(np.stack([value] * 2)), samples)
     batch = torch.export.Dim("batch")
     with _without_warnings():
         program: Any = torch.onnx.export(
             _Policy(agent).eval(),
             kwargs={"observations": rows},
-            input_names=list(keys),
+            input_names=list(map(path_name, leaves_by_path(rows))),
             output_names=["action"],
-            dynamic_shapes={"observations": {key: {0: batch} for key in keys}},
+            dynamic_shapes={"observations": map_tree(lambda _: {0: batch}, rows)},
             dynamo=True,
             verbose=False,
         )

@@ -20,12 +20,13 @@ from her_agents.algorithms.registry import make_agent
 from her_agents.training.config import make_config
 from her_wrappers.data.arrays import ArrayFile, CorruptFileError, as_corrupt, write_arrays
 from her_wrappers.data.atomic import open_regular, replacement
+from her_wrappers.goals.action_masks import MASK
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.recording.space_json import SpaceJson, space_from_json, space_to_json
 from her_wrappers.support.arguments import require_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from her_agents.algorithms.base import Agent
 
@@ -157,12 +158,15 @@ def export_policy(
     require_suffix("out", out, [POLICY_SUFFIX])
     file = best_checkpoint(path)
     checkpoint = load_checkpoint(file)
+    config = checkpoint["config"] | {"critic_keys": []}  # the policy does not need them
+    observation_space, action_space = map(space_from_json, checkpoint["spaces"])
+    spaces_ = describe_spaces(observation_space, action_space, config.get("use_keys", ()))
     state = load_agent(file, agent=agent).policy_state()
     arrays = {
         f"network/{name}": tensor.numpy().astype(np.float16) for name, tensor in state["network"].items()
     }
     normalizer = state["normalizer"]
-    header = {key: checkpoint[key] for key in ("config", "spaces")} | {"count": normalizer["count"]}
+    header = {"config": config, "spaces": spaces_, "count": normalizer["count"]}
     arrays["normalizer/sums"] = normalizer["sums"].numpy()
     write_arrays(out, arrays, header, kind=POLICY_KIND, version=POLICY_VERSION)
 
@@ -199,20 +203,33 @@ def _read_policy(path: Path) -> dict[str, Any]:
         return {"config": header["config"], "spaces": header["spaces"], "policy": policy}
 
 
-def describe_spaces(observation_space: spaces.Dict, action_space: spaces.Space[Any]) -> list[SpaceJson]:
-    """Return the Dict space of observation and goals, and the action space, as JSON data."""
-    goal_space = spaces.Dict({key: observation_space[key] for key in OBSERVATION_KEYS})
+def describe_spaces(
+    observation_space: Any, action_space: spaces.Space[Any], keys: Sequence[str] = ()
+) -> list[SpaceJson]:
+    """Return the spaces as JSON data: the Dict of observation and goals, and the action space.
+
+    ``keys`` are the further keys of the observation that the agent reads. A mask of Discrete actions is
+    always included.
+    """
+    has_mask = isinstance(action_space, spaces.Discrete) and MASK in observation_space.spaces
+    names = (*OBSERVATION_KEYS, *keys, *[MASK] * has_mask)
+    goal_space = spaces.Dict({key: observation_space[key] for key in names})
     return [space_to_json(goal_space), space_to_json(action_space)]
 
 
 def require_spaces(
     path: Path, checkpoint: Mapping[str, Any], env_spaces: tuple[spaces.Dict, spaces.Space[Any]]
 ) -> None:
-    """Raise ValueError unless ``env_spaces``, observation and action space, fit the checkpoint's agent."""
-    found = describe_spaces(*env_spaces)
-    for name, saved, described in zip(("observation", "action"), checkpoint["spaces"], found, strict=True):
-        if saved != described:
+    """Raise ValueError if ``env_spaces``, observation and action space, do not fit the checkpoint's agent."""
+    needed, needed_action = map(space_from_json, checkpoint["spaces"])
+    known, critic_keys = env_spaces[0].spaces, checkpoint["config"].get("critic_keys", ())
+    # Actions do not need the keys that only critics read.
+    parts = {key: part for key, part in needed.items() if key in known or key not in critic_keys}  # type: ignore[attr-defined]
+    found = {key: known[key] for key in parts if key in known}
+    pairs = [(spaces.Dict(parts), spaces.Dict(found)), (needed_action, env_spaces[1])]
+    for name, (saved, got) in zip(("observation", "action"), pairs, strict=True):
+        if space_to_json(saved) != space_to_json(got):
             raise ValueError(
-                f"the agent of {path} needs the {name} space {space_from_json(saved)}, but the environment "
-                f"has {space_from_json(described)}; use another environment or checkpoint"
+                f"the agent of {path} needs the {name} space {saved}, but the environment has {got}; use "
+                "another environment or checkpoint"
             )

@@ -67,10 +67,15 @@ class Config:
     prioritized: bool = False
     """Whether transitions with larger TD errors are sampled more often."""
     num_envs: int = 16
-    """Number of environments that are stepped together."""
+    """Number of environments that are stepped together. A function that makes a simulator gets this number
+    and the device if it has the parameters num_envs and device."""
+    on_device: bool = False
+    """Whether environments, replay buffer and agent exchange tensors on the device, as in a simulator. For
+    the bundled environments; a function that returns a GoalSimulator sets this option itself."""
     steps: int = None  # type: ignore[assignment] # chosen when the environment is known
     """Length of the run: steps of all environments together. By default 4,000 times the time limit of an
-    episode, or 100,000 without a time limit."""
+    episode, or 100,000 without a time limit; with a simulator, 200 times the time limit in all environments.
+    """
     max_episode_steps: int | None = None
     """Steps after which episodes are truncated; by default, only the environment ends episodes."""
     seed: int = count(0)
@@ -82,25 +87,33 @@ class Config:
     clip_targets: bool = None  # type: ignore[assignment] # chosen when the environment is known
     """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
     By default only if all rewards of a random episode are -1 or 0."""
-    updates_per_step: float = ranged(0.25, "(0, inf)", (0.005, 20))
-    """Number of updates of the agent for each step of one environment."""
+    updates_per_step: float = ranged(None, "(0, inf)", (0.005, 20))
+    """Number of updates of the agent for each step of one environment. By default 0.25; for simulators, 2
+    updates for each step of all environments."""
     batch_size: int = count(128, at_least=1, usual=(16, 32_768))
     """Number of transitions in the batch of each update."""
     buffer_size: int = count(1_000_000, at_least=1, usual=(5_000, 1e12))
-    """Capacity of the replay buffer in transitions. The capacity is reduced if the run has fewer steps."""
+    """Capacity of the replay buffer in transitions. The capacity is reduced if the run has fewer steps,
+    except with a simulator, where each environment has an equal part of it."""
     learning_starts: int = count(1_000, usual=(0, 100_000))
     """Steps before the first update."""
-    steps_per_epoch: int = 4_000
-    """Steps of an epoch. At the end of an epoch, the unfinished episodes are played to their ends, and the
-    agent is evaluated."""
+    steps_per_epoch: int = None  # type: ignore[assignment] # chosen when the environment is known
+    """Steps of an epoch, by default 4,000. At the end of an epoch, the unfinished episodes are played to
+    their ends, and the agent is evaluated. With a simulator, unfinished episodes are truncated, and the
+    default is four times the time limit of an episode, in all environments."""
     evaluation_episodes: int = 50
-    """Number of episodes in each evaluation."""
+    """Number of episodes in each evaluation; with a simulator, at least one in each environment."""
     save_every: int = 1
     """Epochs between writes of latest.pt, the checkpoint for resuming."""
     history_every: int = count(10)
     """Epochs between the checkpoints history/epoch_<n>.pt, which are never deleted; 0 writes none."""
     info_keys: tuple[str, ...] = ()
     """Keys of the infos that compute_reward and compute_terminated read."""
+    use_keys: tuple[str, ...] = ()
+    """Further keys of the observations that the agent reads, such as that of a second camera."""
+    critic_keys: tuple[str, ...] = ()
+    """Further keys of the observations that only the critics read, such as what a simulator knows and the
+    robot does not. The trained policy does not need them."""
     agent: dict[str, Any] = field(default_factory=dict)
     """Options of the algorithm by name, such as learning_rate."""
     workers: int = count(0)
@@ -114,6 +127,9 @@ class Config:
     have this property; disable the check for them."""
     device: str = "cpu"
     """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if it is likely to be faster."""
+    updates_in_graph: str = "auto"
+    """Whether updates run as CUDA graphs, which launch all their operations at once: auto, on CUDA devices,
+    and with a warning without graphs if the agent or a function waits for the device; always; or never."""
     precision: str = "float32"
     """Precision of matrix products: float32; bf16, which uses bfloat16 if the processor supports it; or auto,
     which uses bf16 where it is faster: on processors with AMX units, for large layers and batches."""
@@ -152,6 +168,8 @@ class Config:
             if path is not None and Path(path).exists():
                 object.__setattr__(self, name, str(Path(path).resolve()))
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
+        object.__setattr__(self, "use_keys", require_keys("use_keys", self.use_keys))
+        object.__setattr__(self, "critic_keys", require_keys("critic_keys", self.critic_keys))
         if self.offline is None and self.algo == "iql":
             raise ValueError(
                 "algo='iql' learns only from recorded episodes, got offline=None; pass offline=, for example "
@@ -170,6 +188,10 @@ class Config:
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs=True needs workers, got workers=0; set workers to 1 or more")
         require_precision(self.precision, (*PRECISIONS, "auto"))
+        if self.updates_in_graph not in {"auto", "always", "never"}:
+            raise ValueError(
+                f"updates_in_graph must be 'auto', 'always' or 'never', got {self.updates_in_graph!r}"
+            )
         # The module of the user's own agent is imported when the agent is made.
         if self.algo is not None and ":" not in self.algo:
             agent_options(self.algo, self.agent)

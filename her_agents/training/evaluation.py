@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, EndlessEpisodeError
 from her_wrappers.goals.success_flag import FLAG_NAMES, flag_name, flag_of
 from her_wrappers.support.arguments import require_count
 from her_wrappers.support.policies import choose_action
+
+if TYPE_CHECKING:
+    from her_wrappers.simulators import GoalSimulator
 
 Policy: TypeAlias = Callable[[Any], Any]
 """``policy(observation) -> action``."""
@@ -124,3 +128,43 @@ def evaluate(
     require_count("episodes", episodes, at_least=1)
     results = [astuple(play_episode(env, policy, seed if i == 0 else None)) for i in range(episodes)]
     return Evaluation(*np.mean(results, axis=0).tolist())
+
+
+def evaluate_simulator(
+    simulator: GoalSimulator, policy: Policy, episodes: int = 100, seed: int | None = None
+) -> Evaluation:
+    """Run complete episodes in all environments of a simulator, and return means over them.
+
+    Args:
+        simulator: The simulator, which is reset.
+        policy: ``policy(observation) -> action``, with tensors for N environments, such as `Agent.act`.
+        episodes: Number of episodes, rounded up so that all environments run equally many. So short episodes
+            do not count more often than long ones.
+        seed: Seed of the reset, if the simulator takes one.
+
+    Returns:
+        Success rate, mean return, mean length, and the share of episodes with a success in any step.
+
+    Raises:
+        EndlessEpisodeError: An episode did not end.
+        ValueError: ``episodes`` is below 1.
+    """
+    import torch  # noqa: PLC0415 - her watch needs it for agents only
+
+    rounds = -(-require_count("episodes", episodes, at_least=1) // simulator.num_envs)
+    observation: Any = simulator.reset(seed if simulator.takes_seed else None)
+    sums = torch.zeros(4, simulator.num_envs, dtype=torch.float64, device=simulator.device)
+    number, reached = torch.zeros_like(sums[0]), torch.zeros_like(sums[0], dtype=torch.bool)
+    for _ in range(rounds * max(MAX_EPISODE_STEPS, simulator.max_steps or 0)):
+        step = simulator.step(policy(observation))
+        observation, success, counts = step.observation, simulator.is_success(step), number < rounds
+        ended, reached = counts & (step.terminated | step.truncated), reached | success
+        values = (ended & success, counts * step.reward, counts, ended & reached)  # as in Evaluation
+        sums += torch.stack([each.double() for each in values])
+        number, reached = number + ended, reached & ~ended
+        if not (number < rounds).any():  # waits for the device
+            return Evaluation(*(sums.mean(dim=1) / rounds).tolist())
+    raise EndlessEpisodeError(
+        f"an episode of {type(simulator.sim).__name__} did not end after {MAX_EPISODE_STEPS:,} steps or its "
+        "time limit; let the simulator truncate episodes"
+    )

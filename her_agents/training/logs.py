@@ -8,8 +8,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from her_wrappers.data.atomic import replacement
 
 if TYPE_CHECKING:
@@ -35,6 +33,9 @@ COLUMNS = (
 )
 """First columns of every log, in order; the losses are the last columns. See `docs/training.md`."""
 
+OTHER_GOALS = ("original", "random", "desired")
+"""Strategies whose goals are not achieved goals of the row's own episode."""
+
 Row = dict[str, float]
 
 
@@ -49,10 +50,11 @@ class Meter:
     Args:
         zero_is_success: Whether a reward of 0 means success. If False, ``relabeled_success``, the success
             rate of relabeled transitions, is not computed.
+        num_envs: Number of environments of a `DeviceReplayBuffer`; 1 for other buffers.
     """
 
-    def __init__(self, *, zero_is_success: bool = True) -> None:
-        self._zero_is_success = zero_is_success
+    def __init__(self, *, zero_is_success: bool = True, num_envs: int = 1) -> None:
+        self._zero_is_success, self._num_envs = zero_is_success, num_envs
         self._sums: defaultdict[str, Any] = defaultdict(float)
         self._counts: defaultdict[str, Any] = defaultdict(int)
 
@@ -71,15 +73,27 @@ class Meter:
 
         ``relabeled_success`` is the share of relabeled transitions that are successes. ``goal_age`` is the
         mean number of steps between a relabeled transition and the transition of the same episode that
-        achieved its new goal.
+        achieved its new goal. Values of tensors stay on their device.
         """
         self.add({"reward_mean": batch.rewards.mean()})
         if self._zero_is_success:
             successes = (batch.rewards == 0) & batch.relabeled
             self.add({"relabeled_success": successes.sum()}, batch.relabeled.sum())
-        rows = ~np.isin(batch.strategy, ("original", "random", "desired"))  # goals of the row's own episode
-        sources = np.where(rows, batch.goal_index, 0)
-        self.add({"goal_age": abs(sources - batch.index * rows).sum()}, int(rows.sum()))
+        origin = batch.provenance
+        if origin is not None:
+            rows = origin.component < 0  # whose goals are of their own episodes
+            for number, name in enumerate(origin.names):
+                if name not in OTHER_GOALS:
+                    rows = rows | (origin.component == number)
+            steps = abs(batch.goal_index - batch.index)
+            if self._num_envs > 1:  # whose steps are numbered in turn, except those of demonstrations
+                steps = steps // (1 + (self._num_envs - 1) * ~batch.is_demonstration)
+            self.add({"goal_age": (steps * rows).sum()}, rows.sum())
+
+    def merge(self, other: Meter) -> None:
+        """Add all measurements of another meter, which does not change."""
+        for name, value in other._sums.items():
+            self.add({name: value}, other._counts[name])
 
     def read(self) -> Row:
         """Return the mean of each measurement since the last call, by name; then clear all measurements."""

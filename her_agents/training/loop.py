@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from her_agents.training.config import Config
     from her_agents.training.logs import Row
     from her_wrappers.goals.environments import EnvFactory
+    from her_wrappers.simulators import GoalSimulator
 
 SOLVED_IN_A_ROW = 2
 
@@ -75,7 +76,8 @@ def epoch_line(row: Mapping[str, float]) -> str:
 def train(
     config: Config,
     *,
-    env: gym.Env[Any, Any] | EnvFactory | None = None,
+    env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
+    eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     agent: Agent | type[Agent] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -93,7 +95,8 @@ def train(
         config: The options of the run, which determine its result.
         env: Function that makes the environment, used instead of ``config.env``, which is then only a name
             in messages. With ``num_envs=1`` and ``workers=0``, a `gymnasium.Env` is also accepted; it is used
-            for evaluations too, and is not closed.
+            for evaluations too, and is not closed. So is a `GoalSimulator`.
+        eval_env: Another environment for the evaluations, like ``env``.
         agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
             subclass is also accepted.
         folder: Folder of logs and checkpoints; None writes no files.
@@ -133,7 +136,7 @@ def train(
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
         workers = {"backend": backend, "address": address, "timeout": timeout}
-        options = {"env": env, "agent": agent, **workers}
+        options = {"env": env, "eval_env": eval_env, "agent": agent, **workers}
         run = _begin(config, files, resume=resume, **options)
         stack.enter_context(closing(run))
         interrupted = stack.enter_context(interrupt_flag())

@@ -8,7 +8,6 @@ run computes the same results as an uninterrupted run.
 
 from __future__ import annotations
 
-import inspect
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -23,11 +22,13 @@ import her_envs
 from her_agents.algorithms.base import require_finite
 from her_agents.algorithms.registry import choose_algorithm, choose_clipping, make_agent, resolve_auto
 from her_agents.training.checkpoints import describe_spaces, require_spaces
-from her_agents.training.evaluation import evaluate, success_key
-from her_agents.training.logs import Meter, Row
-from her_agents.training.sources import make_single_env, open_source
+from her_agents.training.evaluation import evaluate, evaluate_simulator, success_key
+from her_agents.training.logs import Row
+from her_agents.training.sources import SimulatorSource, make_single_env, open_source
+from her_agents.training.updates import Updates, new_meter, require_clippable
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
+from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.interface import goal_spaces
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from her_agents.algorithms.base import Agent
     from her_agents.training.config import Config
     from her_agents.training.sources import Source
-    from her_wrappers import Batch
     from her_wrappers.goals.environments import EnvFactory
+    from her_wrappers.simulators import GoalSimulator
 
 TEST_SEED = 1_000_000  # seed of evaluations; differs from usual seeds of runs
 
@@ -80,15 +81,9 @@ class Run:
         self.counts = Counts()
         self.history: list[Row] = []
         self._evaluation_env = env
-        self._meter = Meter(zero_is_success=config.clip_targets)
+        self._meter = new_meter(config)
+        self._updates = Updates(agent, source.buffer, config, self._meter)
         self._started = time.perf_counter()
-        imitates = bool(config.offline) or source.buffer.demonstrations is not None
-        self._has_imitate = imitates and "imitate" in inspect.signature(agent.update).parameters
-        if imitates and not self._has_imitate and getattr(agent.options, "bc_weight", False):
-            raise TypeError(
-                f"bc_weight must be 0, since {type(agent).__name__}.update has no parameter 'imitate', got "
-                f"{agent.options.bc_weight}; add this parameter, or set bc_weight=0"
-            )
 
     @property
     def buffer(self) -> HindsightReplayBuffer:
@@ -127,7 +122,7 @@ class Run:
             collected = self.source.collect(self.agent, end - counts.steps)
             counts.env_steps += collected.steps
             counts.skipped_episodes += self.source.skipped - skipped
-            self._meter.add({"collected_success": sum(collected.successes)}, len(collected.successes))
+            self._meter.add({"collected_success": collected.successes}, collected.episodes)
             self._update()
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
@@ -148,33 +143,29 @@ class Run:
             return
         if config.linear_schedule:
             self.agent.scale_learning_rates(max(0.0, 1 - counts.steps / config.steps))
-        while counts.updates < due:
-            batch = self.buffer.sample(config.batch_size)
-            if config.clip_targets:
-                require_clippable(batch.rewards, config.n_steps)
-            self._meter.add_batch(batch)
-            if self._has_imitate:
-                self._meter.add(self.agent.update(batch, imitate=self._imitated(batch)))
-            else:
-                self._meter.add(self.agent.update(batch))
-            if config.prioritized:
-                self.buffer.update_priorities(batch.index, self.agent.td_errors)
-            counts.updates += 1
-
-    def _imitated(self, batch: Batch) -> np.ndarray:
-        """Return whether each transition is one that the agent may imitate, (B,) bool."""
-        if self.config.offline:
-            return np.ones(len(batch), bool)
-        return batch.index < len(self.buffer.demonstrations or ())
+        while counts.updates + self._updates.count <= due:
+            self._updates()
+            counts.updates += self._updates.count
 
     def _evaluate(self) -> None:
         """Evaluate the agent, and add a row to the history."""
         if self.source.skipped and not self.buffer.can_sample:  # all episodes since the beginning
             raise NotFiniteError(self.source.reason)
         measured = self._meter.read()
+        if measured.pop("unclippable", 0.0):
+            interval = f"[{-self.config.n_steps}, 0]"
+            raise ValueError(
+                f"clip_targets=True needs rewards (sums of n_steps) in {interval}, got others; pass "
+                "clip_targets=False (--no-clip-targets)"
+            )
         for name, value in measured.items():
             require_finite(name, value, self.counts.updates)
-        result = evaluate(self._evaluation_env, self.agent.act, self.config.evaluation_episodes, TEST_SEED)
+        simulator = getattr(self._evaluation_env.unwrapped, "simulator", None)
+        options = self.agent.act, self.config.evaluation_episodes, TEST_SEED
+        if simulator is None:
+            result = evaluate(self._evaluation_env, *options)
+        else:
+            result = evaluate_simulator(simulator, *options)
         counts = self.counts
         counts.seconds = time.perf_counter() - self._started
         row: Row = {
@@ -193,9 +184,11 @@ class Run:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the content of a checkpoint, without the replay buffer."""
+        config = self.config
+        keys = (*config.use_keys, *config.critic_keys)
         return {
-            "config": self.config.as_dict(),
-            "spaces": describe_spaces(*goal_spaces(self._evaluation_env)),
+            "config": config.as_dict(),
+            "spaces": describe_spaces(*goal_spaces(self._evaluation_env), keys),
             "counts": asdict(self.counts),
             "history": self.history,
             "agent": self.agent.state_dict(),
@@ -232,8 +225,9 @@ def open_run(
     config: Config,
     saved: Path | None = None,
     *,
-    env: gym.Env[Any, Any] | EnvFactory | None = None,
+    env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     agent: Agent | type[Agent] | None = None,
+    eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     **workers: Any,
 ) -> Run:
     """Make the agent, the source of episodes and the replay buffer of a run.
@@ -257,25 +251,30 @@ def open_run(
             f"with workers={config.workers}, agent= must be a class, got an instance of "
             f"{type(agent).__name__}; pass the class"
         )
-    evaluation_env = make_single_env(config, env)
-    spaces = goal_spaces(evaluation_env)
-    config = resolve_auto(choose_algorithm(config, evaluation_env), spaces[0])[0]
-    config = choose_clipping(config, evaluation_env)
+    first_env = make_single_env(config, env)
+    spaces = goal_spaces(first_env)
+    config = resolve_auto(choose_algorithm(config, first_env), spaces[0])[0]
+    config = choose_clipping(config, first_env)
     torch.set_num_threads(config.threads)
     learner = own_agent or make_agent(config, *spaces, agent=own_class)
-    reward, flag = take_random_step(evaluation_env, config)
+    reward, flag = take_random_step(first_env, config)
     if config.clip_targets:
         require_clippable(reward)
     options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "saved": saved}
-    source = open_source(config, evaluation_env, flag, **options, **workers)
-    return Run(config, source, learner, evaluation_env)
+    source = open_source(config, first_env, flag, **options, **workers)
+    if eval_env is None:
+        return Run(config, source, learner, first_env)
+    if not isinstance(source, SimulatorSource):
+        first_env.close()
+    return Run(config, source, learner, make_single_env(config, eval_env))
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:
     """Reset the environment, take a random step, and return the reward and the name of the success flag."""
-    observation, _ = env.reset(seed=TEST_SEED)
+    observation, info = env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
-    action = env.action_space.sample()
+    rng = np.random.default_rng(TEST_SEED)
+    action = valid_action(env.action_space.sample(), env, observation, info, rng)
     next_observation, reward, terminated, _, info = env.step(action)
     if config.her:
         with warnings.catch_warnings():
@@ -284,15 +283,3 @@ def take_random_step(env: Any, config: Config) -> tuple[float, str]:
             buffer = HindsightReplayBuffer.for_env(env, buffer_size=1, info_keys=config.info_keys)
             buffer.add(observation, action, reward, next_observation, terminated, True, info)
     return float(reward), success_key(info)
-
-
-def require_clippable(rewards: Any, n_steps: int = 1) -> None:
-    """Raise ValueError if sums of at most ``n_steps`` rewards lie outside [-n_steps, 0]."""
-    least, largest = (rewards, rewards) if isinstance(rewards, float) else (rewards.min(), rewards.max())
-    if least < -n_steps or largest > 0:
-        values = "each reward" if n_steps == 1 else f"each sum of {n_steps} rewards"
-        got = f"{least:g}" if least == largest else f"values from {least:g} to {largest:g}"
-        raise ValueError(
-            f"clip_targets=True needs {values} to be between {-n_steps} and 0, got {got}; pass "
-            "clip_targets=False (--no-clip-targets)"
-        )

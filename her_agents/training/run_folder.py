@@ -65,9 +65,12 @@ class RunFolder:
         """
         saved = load_checkpoint(self._latest)
         before = make_config(saved["config"]).as_dict()
-        for name in ("algo", "steps", "clip_targets", "precision"):
+        chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets", "precision")
+        for name in chosen:
             if getattr(config, name) in {None, "auto"}:
                 config = replace(config, **{name: before[name]})
+        if before["on_device"]:  # chosen by the simulator
+            config = replace(config, **{name: before[name] for name in ("on_device", "num_envs", "device")})
         given = config.as_dict()
         for name in given:
             may_differ = name in {"steps", "env"} or (name == "device" and given[name] == "auto")

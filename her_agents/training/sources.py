@@ -1,4 +1,4 @@
-"""Sources of the episodes of a run: environments of this process, workers, or recordings.
+"""Sources of the episodes of a run: environments of this process, a simulator, workers, or recordings.
 
 A source fills its replay buffer, from which the run samples. A run needs nothing else of a source than the
 methods of `Source`, so another kind of source is one more class here, and one more line in `open_source`.
@@ -6,7 +6,7 @@ methods of `Source`, so another kind of source is one more class here, and one m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,12 +18,22 @@ from gymnasium.vector import AutoresetMode
 
 from her_agents.algorithms.registry import make_agent
 from her_agents.training.demonstrations import read_demonstrations
-from her_wrappers import HindsightReplayBuffer, NotFiniteError, Priority, VectorEpisodeRecorder
+from her_wrappers import (
+    DeviceReplayBuffer,
+    HindsightReplayBuffer,
+    NotFiniteError,
+    Priority,
+    VectorEpisodeRecorder,
+)
 from her_wrappers.collecting import Collector
+from her_wrappers.goals.action_masks import ActionMaskObservation, with_action_mask
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.environments import (
     BrokenModuleError,
     EnvNameError,
+    batch_options,
+    call_factory,
+    find_env,
     import_callable,
     make_env,
     make_vector_env,
@@ -31,6 +41,7 @@ from her_wrappers.goals.environments import (
 from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.goals.interface import goal_spaces
 from her_wrappers.integrations.recordings import open_episodes
+from her_wrappers.simulators import GoalSimulator
 from her_wrappers.support.user_warning import warn_user
 
 if TYPE_CHECKING:
@@ -46,11 +57,14 @@ class Collected(NamedTuple):
     """The steps and the episodes that a source added to the buffer."""
 
     steps: int  # of all environments together
-    successes: Sequence[float] = ()  # success flag at the last step of each episode
+    successes: Any = (
+        0.0  # sum of the success flags at the last steps of the episodes; a 0-d tensor on a device
+    )
+    episodes: Any = 0  # number of these episodes
 
 
-def _successes(episodes: Iterable[Episode], success_key: str) -> list[float]:
-    return [float(each.infos[success_key][-1]) for each in episodes]
+def _collected(steps: int, episodes: Sequence[Episode], success_key: str) -> Collected:
+    return Collected(steps, sum(float(each.infos[success_key][-1]) for each in episodes), len(episodes))
 
 
 class Source:
@@ -146,11 +160,42 @@ class EnvironmentSource(Source):
         self._ended_now.clear()
         if steps >= remaining:
             self._waiting = self._waiting | self._ended
-        return Collected(steps, _successes(episodes, self._success_key))
+        return _collected(steps, episodes, self._success_key)
 
     def close(self) -> None:
         """Close the environments."""
         self._envs.close()
+
+
+class SimulatorSource(Source):
+    """Steps all environments of a simulator together; nothing waits for its device.
+
+    Other sources add whole episodes. This one adds steps, and `begin` truncates the open episodes.
+    """
+
+    buffer: DeviceReplayBuffer  # type: ignore[assignment]
+
+    def __init__(self, buffer: DeviceReplayBuffer, env: gym.Env[Any, Any], simulator: GoalSimulator) -> None:
+        super().__init__(buffer)  # type: ignore[arg-type]
+        self._env, self._simulator = env, simulator
+        self._observation: Any = None
+
+    def begin(self, seed: int, *, keep_open: bool) -> None:
+        """Reset all environments, with the seed if the simulator takes one."""
+        self._observation = self._simulator.reset(seed if self._simulator.takes_seed else None)
+
+    def collect(self, agent: Agent, remaining: int) -> Collected:
+        """Step all environments once."""
+        step = self._simulator.step(agent.act(self._observation, explore=True))
+        self.buffer.add(step)
+        self._observation = step.observation
+        ended = step.terminated | step.truncated
+        successes = (self._simulator.is_success(step) & ended).sum()
+        return Collected(len(ended), successes, ended.sum())
+
+    def close(self) -> None:
+        """Close the simulator."""
+        self._env.close()
 
 
 class WorkerSource(Source):
@@ -172,7 +217,7 @@ class WorkerSource(Source):
             self._collector.update(agent.policy_state())
         episodes = next(self._rounds).episodes
         self.add(episodes)
-        return Collected(episodes.num_steps, [float(each.infos[self._success_key][-1]) for each in episodes])
+        return _collected(episodes.num_steps, list(episodes), self._success_key)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the collector."""
@@ -247,17 +292,56 @@ class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
         pass
 
 
-def make_single_env(config: Config, own: gym.Env[Any, Any] | EnvFactory | None) -> gym.Env[Any, Any]:
+def make_single_env(
+    config: Config, own: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None
+) -> gym.Env[Any, Any]:
     """Return one environment of a run: ``own`` if it is an environment, else a new one.
+
+    For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers. For other environments, a mask of
+    valid actions in the infos is added to the observations, unless the run uses recordings, which lack it.
 
     Args:
         config: The options of the run.
         own: The argument ``env`` of `her_agents.train`.
+
+    Raises:
+        ValueError: ``config.on_device`` is True, and the environment is not a simulator.
     """
-    if own is None:
-        own = partial(make_env, config.env, disable_env_checker=True, **config.env_kwargs)
+    if own is None and config.on_device and isinstance(found := find_env(config.env), str):
+        own = partial(_make_on_device, config, found)
+    elif own is None:
+        options = batch_options(config.env, num_envs=config.num_envs, device=_device(config))
+        own = partial(make_env, config.env, disable_env_checker=True, **options | config.env_kwargs)
+    own = own.as_env() if isinstance(own, GoalSimulator) else own
     made = _KeptOpen(own) if isinstance(own, gym.Env) else own()
-    return limit_episodes(made, config.max_episode_steps)
+    made = made.as_env() if isinstance(made, GoalSimulator) else made
+    is_simulator = hasattr(made.unwrapped, "simulator")
+    if config.on_device and not is_simulator:
+        raise ValueError(
+            f"on_device=True needs a function that returns a GoalSimulator, got {config.env!r}; leave "
+            "on_device out (--no-on-device)"
+        )
+    made = limit_episodes(made, config.max_episode_steps)
+    return made if is_simulator or config.offline or config.demos else with_action_mask(made)
+
+
+def _make_on_device(config: Config, env_id: str) -> GoalSimulator:
+    """Return the environments of a registered id, which has a vector environment of tensors."""
+    if (spec := gym.registry.get(env_id)) is None or spec.vector_entry_point is None:
+        raise ValueError(
+            f"on_device=True needs an environment of tensors, such as the ids of her_envs, got {env_id!r}; "
+            "pass a function that returns a GoalSimulator, or leave on_device out (--no-on-device)"
+        )
+    options = {"device": _device(config), **config.env_kwargs}
+    make = partial(gym.make_vec, env_id, config.num_envs)
+    return GoalSimulator.vector_env(call_factory(config.env, make, options))
+
+
+def _device(config: Config) -> str:
+    """Return the device for environments, replay buffer and agent of a run on a simulator."""
+    if config.device != "auto":
+        return config.device
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def open_source(
@@ -265,7 +349,7 @@ def open_source(
     env: gym.Env[Any, Any],
     success_key: str,
     *,
-    own_env: gym.Env[Any, Any] | EnvFactory | None = None,
+    own_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     own_agent: type[Agent] | None = None,
     saved: Path | None = None,
     **workers: Any,
@@ -284,10 +368,11 @@ def open_source(
     make_envs: Callable[[], Any] = partial(
         make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
     )
-    if own_env is not None:
+    if own_env is not None or isinstance(env, ActionMaskObservation):
         make_one = partial(make_single_env, config, own_env)
         make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
-    envs = env if config.offline or config.workers else make_envs()
+    simulator = getattr(env.unwrapped, "simulator", None)
+    envs = env if config.offline or config.workers or simulator else make_envs()
 
     buffer_size, info_keys = config.buffer_size, config.info_keys
     if not config.offline:
@@ -297,22 +382,27 @@ def open_source(
         buffer_size = min(buffer_size, config.steps + config.num_envs * max(1, config.workers) * longest)
     termination = find_function("termination", config.termination)
     goal_options = {name: find_function(name, value) for name, value in config.goal_options().items()}
+    options = {"termination": termination, **goal_options}
+    functions = {name: each for name, each in options.items() if callable(each)}  # files contain none
+    options |= {"n_steps": config.n_steps, "gamma": config.gamma, "seed": config.seed}
+    if simulator is not None:
+        if saved is not None:
+            on_device = DeviceReplayBuffer.load(saved, simulator, **functions)
+        else:
+            options |= {"steps_per_env": max(1, config.buffer_size // simulator.num_envs)}
+            options |= {"demonstrations": read_demonstrations(config, env, simulator.info_keys)}
+            on_device = DeviceReplayBuffer.for_env(simulator, **options)
+        return SimulatorSource(on_device, env, simulator)
     if saved is not None:
-        chosen = {"termination": termination, **goal_options}
-        functions = {name: each for name, each in chosen.items() if callable(each)}  # files contain none
         buffer = HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **functions)
     else:
         buffer = HindsightReplayBuffer.for_env(
             envs,
             buffer_size=buffer_size,
-            **goal_options,
-            termination=termination,
-            n_steps=config.n_steps,
-            gamma=config.gamma,
             prioritized=Priority() if config.prioritized else None,
             info_keys=info_keys,
-            seed=config.seed,
             demonstrations=read_demonstrations(config, env, info_keys),
+            **options,
         )
 
     if config.offline:

@@ -22,7 +22,6 @@ from her_wrappers.goals.interface import env_name, require_distinct
 from her_wrappers.rules import Finding, NotExercised, Report, unmet_needs
 from her_wrappers.support.arguments import require_count
 from her_wrappers.support.error_texts import describe
-from her_wrappers.support.policies import PolicyError
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -89,7 +88,8 @@ def check_goal_env(
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
         ValueError: ``env_or_factory`` raised, a vector environment contains an environment object twice,
-            ``policy`` raised an exception or returned no action, a rule code is unknown, ``max_steps`` is not
+            ``policy`` raised an exception or returned no action (then the attribute ``report`` of the error
+            has the findings before it), a rule code is unknown, ``max_steps`` is not
             an integer >= 1, ``max_seconds`` is not a positive number, or ``seed`` is not an integer >= 0.
 
     Example:
@@ -116,7 +116,7 @@ def check_goal_env(
                 findings = GOAL_ENV_RULES.judge(lab, [GOAL_ENV_RULES["GE000"]])
             early = f"the run stopped early, after {len(lab.steps)} steps: {lab.rollout.cut_off}"
             cut = [NotExercised(early)] if lab.rollout.cut_off else []
-            return Report(
+            report = Report(
                 target=env_name(env),
                 seed=seed,
                 steps=len(lab.steps),
@@ -125,6 +125,10 @@ def check_goal_env(
                 findings=tuple(findings),
                 not_exercised=(*cut, *unmet_needs(lab, rules)),
             )
+            if lab.rollout.policy_error is not None:
+                lab.rollout.policy_error.report = report
+                raise lab.rollout.policy_error
+            return report
     finally:
         if factory is not None:
             close_safely(env)
@@ -213,9 +217,8 @@ def attribute_to_wrappers(
     found: list[set[tuple[str, str]]] = []
     for depth in range(len(names)):
         layer = layers(replicas.make())[depth]
-        try:
-            layer_lab = Lab.of(layer, roll_out(layer, layer_budget), None, layer_budget)
-        except PolicyError:  # the observations of this layer may differ from those of the whole environment
+        layer_lab = Lab.of(layer, roll_out(layer, layer_budget), None, layer_budget)
+        if layer_lab.rollout.policy_error:  # observations of a layer may differ from those of the outermost
             return list(findings)
         found.append({(each.code, each.subject) for each in GOAL_ENV_RULES.judge(layer_lab, rules)})
 

@@ -379,14 +379,14 @@ class Lab:
         if self.env is None or self.rollout.failure is not None or not self.run.steps:
             return None
         try:
-            _ = self.new_generators
+            _ = self.new_generators  # takes the further steps, once
             return experiment(self.env)
-        except PolicyError:
-            raise
+        except PolicyError as error:
+            self.rollout.policy_error = self.rollout.policy_error or error
         except Exception as error:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
             self.failure = self.failure or self.rollout.failure
-            return None
+        return None
 
     @cached_property
     def new_generators(self) -> list[str]:
@@ -448,14 +448,14 @@ class Lab:
             return None
         try:
             return experiment(self.replicas.make())
-        except PolicyError:
-            raise
+        except PolicyError as error:
+            self.rollout.policy_error = self.rollout.policy_error or error
         except Exception as error:
             self._has_replica_failed = True
             if not self.replicas.are_copies:
                 place = "on a second environment (pass replicas=False to make none)"
                 self.failure = self.failure or FailedCall(place, "reset() or step()", error)
-            return None
+        return None
 
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None
@@ -483,7 +483,7 @@ class Lab:
         return None
 
     @cached_property
-    def divergence(self) -> Divergence | None:
+    def first_divergence(self) -> Divergence | None:
         """First difference between the run and its replay on a replica while another replica takes steps.
 
         The other replica shows state that environments share, such as class attributes.
@@ -509,7 +509,7 @@ class Lab:
             call_function(function, *self.batch([0, 1, 2], self.info_form(REWARD) or "an empty dict"))
 
     @memoized
-    def change(self, name: str) -> str:
+    def changed_result(self, name: str) -> str:
         """Return a sentence about a result that changed with the state of the environment; empty if none did.
 
         The results are those of a replica at the steps of episodes, and those of the environment at the end

@@ -18,6 +18,7 @@ from her_wrappers.data.infos import final_observation_row, info_row
 from her_wrappers.data.spaces import is_list_of_dicts
 from her_wrappers.data.trees import copy_tree, leaf_arrays, map_tree, try_as_array
 from her_wrappers.support.error_texts import raised_at
+from her_wrappers.support.policies import PolicyError
 
 Item = TypeVar("Item")
 
@@ -131,6 +132,7 @@ class Rollout:
     steps: list[StepRecord] = field(default_factory=list)  # records of the calls of ``step``
     # the call that raised an exception, in the run or in an experiment after the run, or None
     failure: FailedCall | None = None
+    policy_error: PolicyError | None = None  # of the user's policy, in the run or in an experiment after it
     cut_off: str = ""  # reason why the run stopped early, or an empty text
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
     # names of the space attributes that the environment replaced during the run

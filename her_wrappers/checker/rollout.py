@@ -6,7 +6,6 @@ They respect action masks. If the user has passed a policy, all actions are thos
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 import math
@@ -32,10 +31,10 @@ from her_wrappers.checker.records import (
 )
 from her_wrappers.data.infos import final_observations, info_columns
 from her_wrappers.data.trees import copy_tree, leaf_arrays
+from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.autoreset import declared_mode
-from her_wrappers.goals.interface import find_function
 from her_wrappers.support.arguments import require_function
-from her_wrappers.support.policies import choose_action
+from her_wrappers.support.policies import PolicyError, choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
@@ -48,9 +47,6 @@ SHORT_EPISODES, SHORT_STEPS = 3, 10
 
 MAX_GOAL_SIZE = 64
 """Largest number of values of a goal for steering; the model is slow for larger goals, such as images."""
-
-MASKS = ("action_mask", "action_masks", "mask")
-"""Usual names of the mask of valid actions, as keys of the observation or the info."""
 
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
 """Errors that the model of the steering policy can raise for the observations of a faulty environment."""
@@ -93,7 +89,7 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
     runner = _Runner(env, budget, num_envs)
     names = ("observation_space", "action_space")
     spaces_before = [getattr(env, name) for name in names]
-    with contextlib.suppress(_StoppedRunError):
+    try:
         if budget.policy is not None:
             runner.run(budget.policy, total)
         else:
@@ -101,6 +97,10 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
             runner.run(repeating_policy(env.action_space, rng), total // 4)
             steps = [] if num_envs else runner.rollout.steps
             runner.run(steering_policy(steps, env.action_space, rng, random), total // 4)
+    except PolicyError as error:
+        runner.rollout.policy_error, runner.rollout.cut_off = error, str(error)
+    except _StoppedRunError:
+        pass
     runner.rollout.spaces_replaced = [
         name for name, space in zip(names, spaces_before, strict=True) if getattr(env, name) is not space
     ]
@@ -236,31 +236,6 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
     copied = copy.deepcopy(space)
     copied.seed(seed)
     return lambda observation: copied.sample()
-
-
-def valid_action(action: Any, env: Any, observation: Any, info: Any, rng: np.random.Generator) -> Any:
-    """Return ``action`` or, if a mask of valid actions excludes it, a random valid action.
-
-    Only discrete actions have masks: a value of the observation or the info with one of the names `MASKS`, or
-    the result of the method ``action_masks`` of the environment, as for sb3-contrib.
-    """
-    space = env.action_space
-    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        return action
-    trees = [tree for tree in (observation, info) if isinstance(tree, dict)]
-    masks = [tree[name] for tree in trees for name in MASKS if name in tree]
-    with contextlib.suppress(ValueError):  # the attribute lookup of a wrapper raised
-        masks += [method()] if callable(method := find_function(env, "action_masks")) else []
-    sizes, start = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec), space.start
-    for mask in masks:
-        with contextlib.suppress(TypeError, ValueError):  # the value is not a mask
-            flags = np.concatenate([np.ravel(part) for part in mask])
-            if flags.size == sizes.sum() and np.isin(flags, (0, 1)).all():
-                valid = [np.flatnonzero(part) for part in np.split(flags, np.cumsum(sizes)[:-1])]
-                parts = zip(np.ravel(np.asarray(action) - start), valid, strict=True)
-                chosen = [i if i in few or not few.size else rng.choice(few) for i, few in parts]
-                return np.reshape(chosen, np.shape(action)).astype(space.dtype)[()] + start
-    return action
 
 
 def walk(

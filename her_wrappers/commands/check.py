@@ -15,6 +15,7 @@ from her_wrappers.commands import terminal
 from her_wrappers.commands.policies import find_policy
 from her_wrappers.goals.environments import call_factory, env_factory, present_folder
 from her_wrappers.support.error_texts import is_library
+from her_wrappers.support.policies import PolicyError
 
 
 def check(
@@ -56,18 +57,24 @@ def check(
         if not isinstance(made, gym.Env | gym.vector.VectorEnv):
             raise TypeError(f"{env} must return a gymnasium Env or VectorEnv, got {type(made).__name__}")
         location = _class_location(made) if reporting.format == "github" else None
-        first = [made]
-        report = check_goal_env(
-            lambda: first.pop() if first else factory(**options),
-            max_steps=max_steps,
-            max_seconds=max_seconds,
-            policy=find_policy(policy, made),
-            **reporting.prefixes(),
-            seed=seed,
-            replicas=replicas,
-            on_step=advance,
-        )
-    return reporting.finish(report, location)
+        first, failure = [made], None
+        try:
+            report = check_goal_env(
+                lambda: first.pop() if first else factory(**options),
+                max_steps=max_steps,
+                max_seconds=max_seconds,
+                policy=find_policy(policy, made),
+                **reporting.prefixes(),
+                seed=seed,
+                replicas=replicas,
+                on_step=advance,
+            )
+        except PolicyError as error:  # what is wrong with the environment may be the cause
+            failure, report = error, error.report
+    code = reporting.finish(report, location)
+    if failure is not None:
+        raise failure
+    return code
 
 
 def _class_location(env: Any) -> tuple[str, int] | None:

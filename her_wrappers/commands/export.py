@@ -17,7 +17,7 @@ def export(
 ) -> None:
     """Write the policy of a run as .onnx for other programs, or as .policy for `her watch` and `load_agent`.
 
-    An ONNX model needs only onnxruntime and NumPy. Its inputs are the observation keys of the environment.
+    An ONNX model needs only onnxruntime and NumPy. Its inputs are the observation keys that the agent reads.
     Its output is the action in the units of the environment, without exploration.
 
     For example:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
 
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import CommandError, Policy, exits_with
+from her_wrappers.goals.action_masks import valid_action, with_action_mask
 from her_wrappers.goals.environments import EnvNameError, import_callable, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import goal_spaces
@@ -33,7 +35,8 @@ def open_policy(
             env_name, options = config.env, {**config.env_kwargs, **options}
         with terminal.advises_folder(policy):
             env = make_env(env_name, disable_env_checker=True, **options)
-        return limit_episodes(env, max_episode_steps or config.max_episode_steps), agent(env)
+        env = with_action_mask(limit_episodes(env, max_episode_steps or config.max_episode_steps))
+        return env, agent(env)
     if ":" not in policy and len(Path(policy).parts) > 1:
         raise CommandError(f"there is no folder or file {policy}; pass a run, or module:function", 3)
     if env_name is None:
@@ -47,7 +50,10 @@ def open_policy(
         if ":" in env_name or env_name in gym.registry or Path(env_name).exists():
             raise
         raise CommandError(f"{error}; there is no run or policy file {env_name!r} either") from error
-    return env, find_policy(policy, env) or (lambda observation: env.action_space.sample())
+    if found := find_policy(policy, env):
+        return env, found
+    env, rng = with_action_mask(env), np.random.default_rng()
+    return env, lambda observation: valid_action(env.action_space.sample(), env, observation, {}, rng)
 
 
 def find_policy(name: str, env: Any) -> Policy | None:

@@ -13,8 +13,9 @@ from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
 
 from her_wrappers import SinkError
 from her_wrappers.commands import terminal
-from her_wrappers.commands.policies import find_policy
+from her_wrappers.commands.policies import find_policy, is_run
 from her_wrappers.data.trees import map_tree
+from her_wrappers.goals.action_masks import valid_action, with_action_mask
 from her_wrappers.goals.environments import absolute_name, make_env, present_folder
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.success_flag import FLAG_NAMES
@@ -64,7 +65,8 @@ def record(
         out: Folder of the archive. If the archive exists, episodes are added to it.
         episodes: Number of episodes to record.
         policy: random, the folder of a run, a checkpoint, a policy file, module:function or
-            path/to/file.py:function.
+            path/to/file.py:function. Random actions respect a mask of valid actions, which must be in the
+            observation if workers record.
         noise: Noise of the policy's actions. For a Box with bounds, the standard deviation relative to half
             of the range; for other action spaces, the probability of a random action.
         only_successes: Record only episodes whose last step is a success.
@@ -79,10 +81,11 @@ def record(
 
     options, env, folder = terminal.parse_options(option), absolute_name(env), out.absolute()
     made = make_env(env, **options)
-    act = find_policy(policy, made)
+    needs_mask = policy == "random" or is_run(policy)
+    act = find_policy(policy, with_action_mask(made) if needs_mask else made)
     with make_env(env, **options) as other:  # not `made`, which gets its own seed
-        other.reset(seed=0)
-        info = other.step(other.action_space.sample())[-1]
+        first, action = other.reset(seed=0), other.action_space.sample()
+        info = other.step(valid_action(action, other, *first, np.random.default_rng(0)))[-1]
     if unknown := [key for key in info_keys if key not in info]:
         raise terminal.CommandError(
             f"--info-keys must name keys of the infos, got {unknown[0]!r}; the infos have keys {sorted(info)}"
@@ -129,10 +132,11 @@ def record(
                 limited = limit_episodes(made, max_episode_steps)
                 play = _Actor(act, made.action_space, noise)
                 with EpisodeRecorder(limited, recording, info_keys=keys) as recorder:
+                    played = with_action_mask(recorder) if needs_mask else recorder
                     while not recording.is_complete():
                         episode_seed = None if first_seed is None else first_seed + recording.played
                         play.begin(episode_seed)
-                        play_episode(recorder, play.act, episode_seed, needs_flag=False)
+                        play_episode(played, play.act, episode_seed, needs_flag=False)
     except KeyboardInterrupt:
         interrupted = True
     except (SinkError, OSError) as error:
@@ -181,7 +185,8 @@ class _Actor:
 
     def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any], noise: float) -> None:
         self._policy, self._space, self._noise = policy, space, noise
-        self._rng = np.random.default_rng()
+        self._rng, self._env = np.random.default_rng(), gym.Env[Any, Any]()
+        self._env.action_space = space  # for `valid_action`: a policy of a worker has no environment
 
     def begin(self, seed: int | None) -> None:
         getattr(self._policy, "reset", lambda: None)()
@@ -195,9 +200,13 @@ class _Actor:
     def act(self, observation: Any) -> Any:
         """Return the action for the observation of one environment."""
         if self._policy is None:
-            return self._space.sample()
-        action = choose_action(self._policy, observation, self._space)
-        return add_noise(action, self._space, self._noise, self._rng) if self._noise else action
+            action = self._space.sample()
+        else:
+            action = choose_action(self._policy, observation, self._space)
+            if not self._noise:
+                return action
+            action = add_noise(action, self._space, self._noise, self._rng)
+        return valid_action(action, self._env, observation, {}, self._rng)
 
     def __call__(self, observations: Any) -> Any:
         """Return a batch of one action for a batch of one observation, as `Collector` needs."""

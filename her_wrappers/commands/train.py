@@ -7,7 +7,7 @@ import textwrap
 import tomllib
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,12 +20,13 @@ from her_agents.training.config import REMOVED, Config, make_config, merge_optio
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, Timeout, exits_with
+from her_wrappers.goals.action_masks import MASK
 from her_wrappers.goals.environments import BrokenModuleError, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
 
 if TYPE_CHECKING:
-    from her_wrappers.rules import Report
+    from her_wrappers.simulators import GoalSimulator
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class ConfigOptions(Config):
     algo: str | None = None  # type: ignore[assignment]
     env_kwargs: EnvOptions = ()  # type: ignore[assignment]
     steps: int | None = None  # type: ignore[assignment]
+    updates_per_step: float | None = None  # type: ignore[assignment]
+    steps_per_epoch: int | None = None  # type: ignore[assignment]
     clip_targets: bool = True  # a flag; only options that are given count
     agent: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()  # type: ignore[assignment]
     """Option of the algorithm, such as learning_rate=3e-4 or hidden=[128,128]; `her train --algo sac --help`
@@ -44,6 +47,9 @@ class ConfigOptions(Config):
     def __post_init__(self) -> None:
         """Skip the validation of `Config`: a recipe or a file may set options that are missing here."""
         object.__setattr__(self, "info_keys", tuple(self.info_keys))  # a list in files
+        for name in ("use_keys", "critic_keys"):  # also --use-keys a,b
+            keys = (key for text in getattr(self, name) for key in text.split(","))
+            object.__setattr__(self, name, tuple(keys))
 
 
 @dataclass(frozen=True)
@@ -121,9 +127,10 @@ def train(arguments: Sequence[str]) -> int:
         if {"-h", "--help"} & set(arguments):
             return _print_help(base, given.get("algo"))
         if run.resume is None:
-            return _train(_new_runs(given, base, run), run)
+            with ExitStack() as stack:
+                return _train(*_new_runs(given, base, run, stack), run)
         with terminal.advises_folder(run.resume):
-            return _train([(make_config(base, given), run.resume)], run)
+            return _train([(make_config(base, given), run.resume)], None, run)
 
 
 def _reject_removed(arguments: Sequence[str]) -> None:
@@ -190,12 +197,12 @@ def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
     return 0
 
 
-def _train(runs: Sequence[tuple[Config, Path]], run: RunOptions) -> int:
+def _train(runs: Sequence[tuple[Config, Path]], simulator: GoalSimulator | None, run: RunOptions) -> int:
     """Train each of the runs, a config and a folder; return the exit code, not 0 if one was interrupted."""
     from her_agents.training.loop import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
-    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")}
+    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")} | {"env": simulator}
     options |= {"tensorboard": None if run.tensorboard else False}
     options |= {"stop": is_solved} if run.stop else {}
     runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]
@@ -271,12 +278,16 @@ def _print_recipes() -> None:
 
 
 def _new_runs(
-    given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions
-) -> list[tuple[Config, Path]]:
-    """Return the config and the folder of a new run for each seed, after a check of the environment."""
+    given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions, stack: ExitStack
+) -> tuple[list[tuple[Config, Path]], GoalSimulator | None]:
+    """Return the config and the folder of a new run for each seed, after a check of the environment.
+
+    If the environment is a simulator, it is returned too, and closed by ``stack``.
+    """
     from her_agents.algorithms.registry import choose_algorithm, choose_clipping, make_agent, resolve_auto
-    from her_agents.training.run import require_clippable, take_random_step
-    from her_agents.training.sources import find_function
+    from her_agents.training.run import take_random_step
+    from her_agents.training.sources import find_function, make_single_env
+    from her_agents.training.updates import require_clippable
 
     here = Path.cwd()  # which the environment may change
     recipe = read_recipe(run.recipe) if run.recipe else None
@@ -290,14 +301,11 @@ def _new_runs(
         )
     if "algo" in options:  # before the environment is made, which takes time
         agent_options(options["algo"], options.get("agent", {}))
-    limit = options.get("max_episode_steps")
-
-    def factory() -> Any:
-        made = make_env(options["env"], disable_env_checker=True, **options.get("env_kwargs", {}))
-        return made if limit is None else limit_episodes(made, limit)
-
-    with closing(factory()) as env:
-        config = choose_algorithm(make_config(base, given), env)
+    config = make_config(base, given)
+    with ExitStack() as closed:
+        env = closed.enter_context(closing(make_single_env(config)))
+        simulator = getattr(env.unwrapped, "simulator", None)
+        config = choose_algorithm(config, env)
         folders = _folders(config, run, here)
         with exits_with(3, TypeError, ValueError):
             observation_space, action_space = goal_spaces(env)
@@ -307,14 +315,15 @@ def _new_runs(
         make_agent(config, observation_space, action_space)
         for option in ("termination", "goal_selection_strategy"):
             find_function(option, getattr(config, option))
-        if unused := sorted(observation_space.keys() - OBSERVATION_KEYS):
+        used = {*OBSERVATION_KEYS, *config.use_keys, *config.critic_keys, MASK}
+        if unused := sorted(observation_space.keys() - used):
             print(
-                f"The agent uses only 'observation' and 'desired_goal' of the observations, not "
-                f"{', '.join(map(repr, unused))}."
+                f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
+                "keys, and --critic-keys adds keys that only the critics use."
             )
         if run.check:
             known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
-            _check(config, run, check_goal_env(factory, max_steps=run.check_steps, ignore=known))
+            _check(config, run, known, simulator)
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
         given_clipping, config = config.clip_targets, choose_clipping(config, env)
@@ -325,11 +334,26 @@ def _new_runs(
                 "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all "
                 "rewards lie in [-1, 0]."
             )
-    return [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
+        if simulator is not None and run.jobs == 1:  # some simulators can be made only once in a process
+            stack.push(closed.pop_all())
+    runs = [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
+    return runs, simulator if run.jobs == 1 else None
 
 
-def _check(config: Config, run: RunOptions, report: Report) -> None:
-    """Print ``report``; if it contains errors, raise CommandError unless ``run.force`` is True."""
+def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: GoalSimulator | None) -> None:
+    """Check the environment, and print the report; with errors, raise CommandError unless ``run.force``."""
+
+    def factory() -> Any:
+        made = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
+        return made if config.max_episode_steps is None else limit_episodes(made, config.max_episode_steps)
+
+    options: dict[str, Any] = {"max_steps": run.check_steps}
+    if simulator is None:
+        report = check_goal_env(factory, ignore=known, **options)
+    else:  # rewards show its successes, without a flag
+        report = check_goal_env(
+            simulator.as_vector_env(), ignore=[*known, "GE201"], replicas=False, **options
+        )
     if report.findings:
         terminal.print_report(report)
     else:

@@ -48,6 +48,14 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
     console.print(
         f"{config.algo}{threads} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
     )
+    if config.on_device:
+        console.print(
+            f"{config.num_envs:,} environments on {config.device}, "
+            f"{config.updates_per_step * config.num_envs:.3g} updates after each step of all of them "
+            f"({config.updates_per_step:.3g} per step of one)",
+            highlight=False,
+            soft_wrap=True,
+        )
     with Progress(
         TextColumn("{task.description:<11}"),
         BarColumn(),
@@ -72,7 +80,8 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
                 updates_per_s=counts.updates / counts.seconds,
             )
             evaluations = len(run.history)
-            if evaluations >= due and not any(row["success_rate"] for row in run.history):
+            is_unsuccessful = not any(row["success_rate"] for row in run.history)
+            if evaluations >= due and is_unsuccessful and not config.on_device:  # `diagnose` needs episodes
                 due = 2 * evaluations
                 _print_diagnosis(run, folder)
 

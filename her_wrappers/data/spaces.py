@@ -153,16 +153,20 @@ class SpaceSpec:
         episode"``. With ``rounding``, floats may be rounded to a shorter float dtype. ``inspect`` is called
         with each float leaf if a number may be NaN or infinite.
         """
-        checked, squares = [], 0.0
+        checked = []
         for leaf in self.leaves:
             value, shape = leaf.find(tree, f"in {container}"), (rows, *leaf.shape)
             if type(value) is not np.ndarray or value.dtype != leaf.dtype or value.shape != shape:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
-            if inspect is not None and leaf.dtype.kind == "f":
-                squares += np.vdot(value, value)  # the fastest test; also infinite for very large numbers
-        if inspect is not None and not math.isfinite(squares):
-            for leaf, value in zip(self.leaves, checked, strict=True):
-                if leaf.dtype.kind == "f":
-                    inspect(leaf, value)
+        if inspect is not None:
+            floats, total = [value for value in checked if value.dtype.kind == "f"], 0.0
+            while floats:  # a product with NaN or an infinite number is not finite, so one tests two arrays
+                one = floats.pop()
+                other = floats.pop() if floats and floats[-1].shape == one.shape else one
+                total += float(np.vdot(one, other))
+            if not math.isfinite(total):  # or the numbers are very large
+                for leaf, value in zip(self.leaves, checked, strict=True):
+                    if leaf.dtype.kind == "f":
+                        inspect(leaf, value)
         return self.build(checked)

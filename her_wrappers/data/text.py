@@ -10,6 +10,16 @@ from her_wrappers.data.atomic import open_regular
 
 MAX_TEXT = 2**23  # bytes of a file; limits the time to read it
 
+SB3_METRICS = {
+    "time/total_timesteps": "env_steps",
+    "rollout/success_rate": "collected_success",
+    "train/n_updates": "updates",
+    "train/critic_loss": "critic_loss",
+    "train/loss": "loss",
+    "train/ent_coef": "temperature",
+}
+"""Columns of the log of Stable-Baselines3, and those of ``her train`` with the same meaning."""
+
 Content = TypeVar("Content")
 
 
@@ -34,12 +44,21 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def read_progress(path: Path) -> list[dict[str, float]]:
-    """Return the evaluations in a ``progress.csv`` of ``her train``: the numbers of each row by column.
+    """Return the evaluations in a ``progress.csv``: the numbers of each row by column.
 
-    Raise CorruptFileError if a cell is not a number, or a row has no ``success_rate``.
+    In a log of Stable-Baselines3, each row with a success rate counts as an evaluation. Raise
+    CorruptFileError if a cell is not a number, or a row of ``her train`` has no ``success_rate``.
     """
     with as_corrupt(f"{path} is damaged, or is not the log of a run"):
-        rows = [{name: float(cell) for name, cell in row.items() if cell} for row in read_rows(path)]
-        if not all("success_rate" in row for row in rows):
+        rows = read_rows(path)
+        if any("time/total_timesteps" in row for row in rows):
+            of_agent = any(row.get("eval/success_rate") for row in rows)  # else of episodes with exploration
+            rate = "eval/success_rate" if of_agent else "rollout/success_rate"
+            names = {**SB3_METRICS, rate: "success_rate"}
+            rows = [{new: row.get(name, "") for name, new in names.items()} for row in rows if row.get(rate)]
+            if not rows:
+                raise ValueError(f"it has no {rate}; Stable-Baselines3 logs it if infos have is_success")
+        history = [{name: float(cell) for name, cell in row.items() if cell} for row in rows]
+        if not all("success_rate" in row for row in history):
             raise ValueError("each row must have a value in the column 'success_rate'")
-    return rows
+    return history

@@ -30,7 +30,8 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
     achieved goal (row 0), or of any part of the state (row 1), in the same step or the next. Correlations
     that chance can explain are 0; a component that is constant in each episode has NaN. The second value has,
     for each of `LAGS`, the share of the variance of a change that the actions of that many steps later
-    explain in a linear regression: of the change for which it is largest.
+    explain in a linear regression: of the change for which it is largest. For earlier actions, changes that
+    follow from the state do not count, since this state shows actions that take effect later.
 
     Absolute values of actions and of changes are tried too. Episode means are subtracted first, since an
     action that is repeated in a whole episode proves nothing. The result is None for image observations, for
@@ -55,11 +56,18 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
 
     changes = [standardized(rows[before + 1] - rows[before]) for rows in states]
     outputs, effects, shares = np.hstack(changes), np.zeros((2, actions.shape[1])), {}
-    for lag in LAGS:
-        features = standardized(actions[steps + lag] - actions.mean(axis=0))
+
+    def explained(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         similar = features.T @ outputs / len(steps)  # correlations
         inverse = np.linalg.pinv(features.T @ features / len(steps))
-        shares[lag] = float(np.einsum("ij,ik,kj->j", similar, inverse, similar).max(initial=0))
+        return similar, np.einsum("ij,ik,kj->j", similar, inverse, similar)
+
+    by_state = explained(standardized(np.hstack([rows[before] for rows in states])))[1]
+    for lag in LAGS:
+        features = standardized(actions[steps + lag] - actions.mean(axis=0))
+        similar, by_actions = explained(features)
+        is_counted = by_state < by_actions - 0.1 if lag < 0 else by_actions >= 0
+        shares[lag] = float(by_actions[is_counted].max(initial=0))
         if lag in {-1, 0}:
             sizes = abs(similar).reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
             on_goal = sizes[:, : changes[0].shape[1]].max(axis=1)

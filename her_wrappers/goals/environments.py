@@ -95,7 +95,10 @@ def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options
 
     ``disable_env_checker`` is passed to `gymnasium.make`; it is ignored for a class or a function.
     """
-    env = call_factory(name, env_factory(name, disable_env_checker=disable_env_checker), options)
+    factory = env_factory(name, disable_env_checker=disable_env_checker)
+    env = call_factory(name, factory, batch_options(name, num_envs=1) | options)
+    if (simulator := getattr(env, "simulator", None)) is not None:
+        env = simulator.as_env()
     if not isinstance(env, gym.Env):
         raise EnvNameError(
             f"{name} must make a single gymnasium.Env, got {type(env).__name__}{_task_hint(type(env))}"
@@ -109,6 +112,18 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
     if isinstance(found, str):
         return partial(gym.make, found, disable_env_checker=disable_env_checker)
     return partial(_make, found)
+
+
+def batch_options(name: str, **options: Any) -> dict[str, Any]:
+    """Return those options that the function ``name`` takes, if it has a parameter ``num_envs``, else {}.
+
+    Such a function makes a simulator.
+    """
+    function = find_env(name)
+    if isinstance(function, str) or inspect.isclass(function):
+        return {}
+    known = inspect.signature(function).parameters.keys()
+    return {key: options[key] for key in known & options.keys()} if "num_envs" in known else {}
 
 
 def _make(function: EnvFactory, /, **options: Any) -> Any:

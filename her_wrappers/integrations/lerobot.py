@@ -22,17 +22,17 @@ from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.dataset import EpisodeErrors, numbered
 from her_wrappers.recording.episode import Episode
+from her_wrappers.recording.episodes import Episodes
 from her_wrappers.support.user_warning import warn_user
 
 try:
     import av
-    from lerobot.datasets import lerobot_dataset, utils, video_utils
+    from lerobot.datasets import lerobot_dataset, utils
+    from lerobot.datasets.video_utils import decode_video_frames
     from lerobot.utils.utils import SuppressProgressBars
     from PIL import Image
 except ImportError as error:
-    raise ImportError(
-        'her_wrappers.integrations.lerobot needs LeRobot; run: pip install "her-toolkit[lerobot]"'
-    ) from error
+    raise ImportError('LeRobot is not installed; run: pip install "her-toolkit[lerobot]"') from error
 
 OURS = "meta/her_toolkit"
 FEATURES = {"observations": "observation", "actions": "action", "rewards": "next.reward", "infos": "info"}
@@ -143,19 +143,16 @@ def from_lerobot(
         info = utils.load_info(root)
         if not (version := str(info["codebase_version"])).startswith("v3."):
             raise ValueError(f"the dataset must have format v3, got {version}; convert it with LeRobot")
-        total, listed = (
-            info["total_episodes"],
-            {row["episode_index"]: row for row in utils.load_episodes(root)},
-        )
+        listed = {row["episode_index"]: row for row in utils.load_episodes(root)}
         features = utils.get_hf_features_from_features(info["features"])
         data = utils.load_nested_dataset(root / "data", features).with_format("arrow")
         index = data.select_columns(["episode_index", "frame_index"])[:].to_pandas()
         places = index.sort_values("frame_index").groupby("episode_index").groups  # rows of each episode
         ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else None
-    unlisted = sorted(places.keys() - listed.keys())
-    if unlisted or len(listed) != total:
-        counts = f"lists {len(listed)} of {total} episodes"
-        warn_user(f"{root}/meta/episodes {counts}; the frames of the episodes {unlisted} are left out")
+        counts = f"{len(listed)} of {info['total_episodes']}"
+    if (unlisted := sorted(places.keys() - listed.keys())) or len(listed) != info["total_episodes"]:
+        left_out = f"the frames of the episodes {unlisted} are left out"
+        warn_user(f"{root}/meta/episodes lists {counts} episodes; {left_out}")
     if ours is None:
         warn_user(
             f"{root} has no states after the last actions: the last frame of each episode is used only for "
@@ -167,10 +164,8 @@ def from_lerobot(
         try:
             with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
                 last = next(last_steps, None)
-                if number not in listed or (ours is not None and last is None):
-                    raise ValueError(f"meta/episodes or {OURS} does not list it")  # noqa: TRY301 - `as_corrupt` names the file
-                if number not in places:
-                    raise ValueError(f"expected {listed[number]['length']} frames, got none")  # noqa: TRY301
+                if not {number} <= places.keys() & listed.keys() or (ours is not None and last is None):
+                    raise ValueError(f"meta/episodes or {OURS} does not list it, or it has no frames")  # noqa: TRY301 - `as_corrupt` names the file
                 table = data.select(places[number])[:].to_pandas()
                 frames = _read_frames(root, info, table, listed[number])
                 episode = None if last is None else _own_episode(frames, last)
@@ -184,13 +179,9 @@ def from_lerobot(
     errors.finish()
 
 
-def _trees(episode: Episode) -> dict[str, Any]:
-    return {name: getattr(episode, name) for name in FEATURES}
-
-
 def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
     """Return T values of each feature, and the last step with its two states as an episode."""
-    steps, trees = len(episode), _trees(episode)
+    steps, trees = len(episode), {name: getattr(episode, name) for name in FEATURES}
     is_last = np.arange(steps)[:, None] == steps - 1
     columns = {f"next.{name}": is_last & getattr(episode, name) for name in ("terminated", "truncated")}
     columns["next.done"] = columns["next.terminated"] | columns["next.truncated"]
@@ -247,9 +238,7 @@ def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.nd
             path = root / info["video_path"].format(video_key=name, **place)
             times = row[f"videos/{name}/from_timestamp"] + index / fps
             blocks = np.split(times, range(BLOCK, len(times), BLOCK))
-            parts = [
-                video_utils.decode_video_frames(path, each.tolist(), 0.5 / fps, "pyav") for each in blocks
-            ]
+            parts = [decode_video_frames(path, each.tolist(), 0.5 / fps, "pyav") for each in blocks]
             frames[name] = np.concatenate([(255 * part).round().byte().permute(0, 2, 3, 1) for part in parts])
         elif feature["dtype"] == "image":
             files = [io.BytesIO(each["bytes"]) for each in table[name]]
@@ -262,14 +251,14 @@ def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.nd
 
 def _own_episode(frames: dict[str, np.ndarray], last: Episode) -> Episode:
     """Return an episode that `to_lerobot` wrote, given its last step."""
-    arrays = []
-    for path, ends in leaves_by_path(_trees(last)).items():
+    arrays, trees = [], {name: getattr(last, name) for name in FEATURES}
+    for path, ends in leaves_by_path(trees).items():
         rows = frames[_feature(path, ends)].reshape(-1, *ends.shape[1:])
         if not _is_picture(ends) and rows[-1:].astype(ends.dtype).tobytes() != ends[:1].tobytes():
             raise ValueError(f"{path_name(path)} of its last frame differs from {OURS}; remove that folder")
         arrays.append(np.concatenate([rows, ends[1:]], dtype=None if ends.dtype.kind == "U" else ends.dtype))
     in_order = iter(arrays)
-    return replace(last, **map_tree(lambda _: next(in_order), _trees(last)))
+    return replace(last, **map_tree(lambda _: next(in_order), trees))
 
 
 def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_reward: Any) -> Episode:
@@ -285,18 +274,12 @@ def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_re
         achieved = np.asarray(achieved_goal(observations))
         desired = np.broadcast_to(achieved[-1], achieved.shape)
         observations |= {"achieved_goal": achieved, "desired_goal": desired}
-    if "action" not in frames:
-        raise ValueError(f"the dataset must have the feature 'action', got only {list(frames)}")
-    actions = frames["action"][:-1]
-    if compute_reward is not None:
-        if "achieved_goal" not in observations:
-            raise ValueError("compute_reward needs goals, but the dataset has none; pass achieved_goal= too")
-        goals = observations["achieved_goal"][1:], observations["desired_goal"][:-1]
-        rewards = np.asarray(compute_reward(*goals, [{} for _ in actions]))
-    elif "next.reward" in frames:
-        rewards = frames["next.reward"].reshape(-1)[:-1]
-    else:
-        raise ValueError("it has no feature 'next.reward'; pass compute_reward=")
+    rewards = frames.get("next.reward") if compute_reward is None else compute_reward
+    if "action" not in frames or rewards is None:
+        absent = "'action'" if "action" not in frames else "'next.reward'; pass compute_reward="
+        raise ValueError(f"the dataset must have the feature {absent}, got only {list(frames)}")
+    if compute_reward is not None and "achieved_goal" not in observations:
+        raise ValueError("compute_reward needs goals, but the dataset has none; pass achieved_goal= too")
+    episode = Episodes.from_arrays(observations, frames["action"], rewards)[0]
     success = frames.get("next.success")
-    infos = {} if success is None else {"is_success": success.reshape(-1)[:-1]}
-    return Episode(observations, actions, rewards, terminated=False, truncated=True, infos=infos)
+    return episode if success is None else replace(episode, infos={"is_success": success.reshape(-1)[:-1]})

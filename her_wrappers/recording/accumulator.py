@@ -167,7 +167,7 @@ class EpisodeAccumulator:
             ring.put_infos(now, batches, True)
         if terminated or truncated or now == self._limit or self._is_ended:
             return self._advance(bool(terminated), bool(truncated), batches, self._is_ended)
-        self._next(now)
+        self._now, self.is_moving, self.is_ready = now, False, True
         return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
@@ -240,7 +240,7 @@ class EpisodeAccumulator:
             ring.put_infos(now, batches, others)
         if not (is_any_ended or now == self._limit or self._any(begins)):
             self._in_doubt = self._none
-            self._next(now)
+            self._now, self.is_moving, self.is_ready = now, False, True
             return None
         first_states = observations if has_last else None
         episodes = self._advance(terminated, truncated, batches, begins, first_states)
@@ -248,12 +248,6 @@ class EpisodeAccumulator:
             # Infos in a list may repeat the last infos.
             self._watch_first_states(ended, batches if isinstance(infos, Mapping) else None)
         return episodes
-
-    def _next(self, now: int) -> None:
-        """Set the current moment after a step at which no episode ended or began."""
-        self._now = now
-        self.is_moving = False
-        self.is_ready = True
 
     def _advance(
         self,

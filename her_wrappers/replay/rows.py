@@ -204,8 +204,8 @@ class RowStorage:
                 f"an episode must fit the buffer of {self.buffer_size} transitions, got {longest} steps; "
                 "increase buffer_size=, or cut episodes with EpisodeRecorder(max_episode_steps=)"
             )
-        if not float(np.abs(episodes.rewards).max()) < FLOAT32_OVERFLOW:  # also for NaN
-            rewards = episodes.rewards
+        rewards = episodes.rewards
+        if not float(np.vdot(rewards, rewards)) < FLOAT32_OVERFLOW:  # also for NaN
             bad = ~(np.abs(rewards.astype(np.longdouble)) < FLOAT32_OVERFLOW)
             _reject_rows("rewards", rewards, bad, "finite as float32")
         owner, num_states = "the episode", num_steps + len(episodes.lengths)
@@ -310,7 +310,7 @@ class RowStorage:
                 concatenate_trees(f"infos/{key}", [in_use, new])  # raises ValueError unless exact
                 old = old.astype(np.result_type(old.dtype, new.dtype))
             infos[key] = old
-        return stored._replace(infos=infos)
+        return stored._replace(infos=infos) if episodes.infos else stored
 
     def _without(self, stored: Stored, number: int) -> Stored:
         """Return ``stored`` without the episodes that begin before the step ``number``."""
@@ -320,7 +320,7 @@ class RowStorage:
         span = stored.goal_spans[last]  # of the last episode to evict
         first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
         if first < stored.end:
-            # Its slot is stored, which belongs to only one number from the oldest stored number on.
+            # `steps` has the slot of its goal span, and the number follows from the oldest number and slot.
             slot = int(stored.steps[first % self.buffer_size])
             first_span = stored.first_span + (slot - stored.first_span) % len(stored.goal_spans)
         return stored._replace(first=first, first_episode=int(span[EPISODE]) + 1, first_span=first_span)
@@ -374,7 +374,7 @@ class RowStorage:
         episode = states - begins
         first, length = episodes.ends[episode], episodes.lengths[episode]
         row = (stored.end_row + first + episode) % len(stored.states[0])
-        flags = 1 * episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
+        flags = episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
         number = episode + stored.end_episode
         columns = first + stored.end, row, length, flags[episode], number, ends + stored.end
         before_and_after, all_goals = states[:, None] + np.arange(2), []

@@ -22,6 +22,11 @@ def find_device(name: str | torch.device) -> torch.device:
     return probe.device
 
 
+def is_capturing(device: torch.device) -> bool:
+    """Return whether a CUDA graph of operations on ``device`` is being captured, so that nothing may wait."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
     """Return torch's dtype for the NumPy dtype of an array ``name``; raise TypeError if torch lacks it."""
     found = getattr(torch, "bool" if dtype.kind == "b" else dtype.name, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,14 +14,17 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.data.infos import FINAL_NAMES
+from her_wrappers.data.trees import leaf_arrays, map_tree
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function
+from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function, goal_spaces
+from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.replay.lanes import SimulatorStep
 from her_wrappers.replay.tensors import on_tensors
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
-from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, combine, find, leaves
+from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, find, keys_of
+from her_wrappers.simulators.single_env import SimulatorEnv
 from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
 
@@ -58,6 +61,8 @@ class GoalSimulator:
             those of the simulator, which ``compute_reward`` must reproduce.
         truncated: Path of the truncations in the infos if ``step`` returns ``done``.
         info_keys: Paths in the infos of the columns in `SimulatorStep.info`.
+        further: Further keys of the observation, each with its place like ``observation``, such as
+            ``{"state": "critic"}`` for an agent with ``critic_keys=["state"]``.
         reset_lanes: With ``"returned"``, function that resets the environments of a mask (N,) and returns
             what ``sim.reset`` returns; by default ``sim.reset(env_ids=...)``.
         time_limit: Steps after which the simulator truncates, 0 for never; by default
@@ -66,6 +71,10 @@ class GoalSimulator:
         device: Device of the tensors; by default that of the simulator.
         checks: Whether to check the last observations.
         setting: Advice in messages about wrong last observations.
+
+    Attributes:
+        max_steps: The time limit, or None if it is unknown.
+        takes_seed: Whether ``sim.reset`` takes a seed.
 
     Raises:
         TypeError: A function is not callable.
@@ -82,6 +91,7 @@ class GoalSimulator:
     reward: str = "compute"
     truncated: KeyPath = "time_outs"
     info_keys: Sequence[str] = ()
+    further: Mapping[str, Reader] = field(default_factory=dict)
     reset_lanes: Callable[[torch.Tensor], Any] | None = None
     time_limit: int | None = None
     action_space: spaces.Space[Any] | None = None
@@ -100,10 +110,12 @@ class GoalSimulator:
         self.num_envs = int(self._of_sim("num_envs"))
         self._name = type(getattr(self.sim, "unwrapped", self.sim)).__name__
         limit = self._of_sim("max_episode_length") if self.time_limit is None else self.time_limit
-        self._checks = Checks(self._name, self.setting, None if limit is None else int(limit), self.checks)
+        self.max_steps = None if limit is None else int(limit)
+        self.takes_seed = bool({"seed", "kwargs"} & inspect.signature(self.sim.reset).parameters.keys())
+        self._checks = Checks(self._name, self.setting, self.max_steps, self.checks)
         self.notes = self._checks.notes
         observation = self.reset()
-        self.device = leaves(observation)[0].device
+        self.device = leaf_arrays(observation)[0].device
         self.single_observation_space: spaces.Dict = _space(observation)
         self.single_action_space = self._find_action_space()
 
@@ -175,10 +187,15 @@ class GoalSimulator:
             **{key: key for key in OBSERVATION_KEYS},
             **functions,
             "last_observation": "final_obs" if mode is AutoresetMode.SAME_STEP else "returned",
+            "time_limit": getattr(env.unwrapped, "max_steps", None),
             "reset_lanes": lambda mask: env.reset(options={"reset_mask": mask.numpy() if is_numpy else mask}),
             "setting": "correct infos['final_obs'] or metadata['autoreset_mode']",
         }
-        return cls(env, **defaults | options)
+        made = cls(env, **defaults | options)
+        if not {*OBSERVATION_KEYS} & options.keys():  # with bounds
+            space = goal_spaces(env)[0]
+            made.single_observation_space = spaces.Dict({key: space[key] for key in OBSERVATION_KEYS})
+        return made
 
     def reset(self, seed: int | None = None) -> dict[str, Any]:
         """Reset all environments.
@@ -192,10 +209,10 @@ class GoalSimulator:
         Raises:
             ValueError: The simulator takes no seed, or its observation lacks a key or has not N rows.
         """
-        if seed is not None and not {"seed", "kwargs"} & inspect.signature(self.sim.reset).parameters.keys():
+        if seed is not None and not self.takes_seed:
             raise ValueError(f"seed must be None, since {self._name}.reset takes no seed, got {seed}")
         observation = self._read(self.sim.reset() if seed is None else self.sim.reset(seed=seed))
-        for leaf in leaves(observation):
+        for leaf in leaf_arrays(observation):
             if leaf.shape[:1] != (self.num_envs,):
                 raise ValueError(f"observation must have {self.num_envs} rows, got shape {tuple(leaf.shape)}")
         self._observation = observation
@@ -254,6 +271,22 @@ class GoalSimulator:
         """
         self._checks.judge()
 
+    def is_success(self, step: SimulatorStep) -> torch.Tensor:
+        """Return whether each environment is at its goal after a step, (N,) bool.
+
+        This is the column ``is_success`` or ``success`` of ``step.info`` or, if ``info_keys`` has neither,
+        whether the reward is the one of an achieved goal, which is right for sparse rewards only.
+        """
+        for name in FLAG_NAMES:
+            if name in step.info:
+                return self._rows(name, step.info[name]).bool()
+        goal = step.last_observation["achieved_goal"]
+        return step.reward == self._compute(goal, goal, dict(step.info))
+
+    def as_env(self) -> gym.Env[Any, Any]:
+        """Return the first environment as a Gymnasium environment of arrays, for policies that act in one."""
+        return SimulatorEnv(self)
+
     def as_vector_env(self) -> gym.vector.VectorEnv[Any, Any, Any]:
         """Return a Gymnasium vector environment of arrays, for the checker, recorders and archives."""
         return SimulatorVectorEnv(self)
@@ -279,15 +312,15 @@ class GoalSimulator:
         return spaces.Box(space.low, space.high, space.shape, np.float32)  # mjlab has a class of its own
 
     def _read(self, raw: Any) -> dict[str, Any]:
-        """Return the three keys of an observation, or of a pair of observation and infos, as tensors."""
+        """Return the keys of an observation, or of a pair of observation and infos, as tensors."""
         raw = raw[0] if isinstance(raw, tuple) else raw
         found = {}
-        for name in OBSERVATION_KEYS:
-            reader = getattr(self, name)
+        readers = {**self.further, **{name: getattr(self, name) for name in OBSERVATION_KEYS}}
+        for name, reader in readers.items():
             value = reader(raw) if callable(reader) else find(raw, reader)
             if value is None:
-                has = list(raw.keys()) if hasattr(raw, "keys") else type(raw).__name__
-                raise ValueError(f"{name}={reader!r} is not in the observation of {self._name}: {has}")
+                place = f"the observation of {self._name}: {keys_of(raw)}"
+                raise ValueError(f"{name}={reader!r} is not in {place}")
             self._is_numpy = isinstance(value, np.ndarray)
             found[name] = as_tensors(value, self.device)
         return found
@@ -322,22 +355,23 @@ class GoalSimulator:
         mask = find(near, (f"_{name}",))
         if isinstance(final, np.ndarray) and final.dtype == object:  # Gymnasium: dicts, and None
             ids = [i for i, row in enumerate(final) if row is not None]
-            final = combine(lambda *rows: np.stack(rows), *(final[i] for i in ids)) if ids else None
+            final = map_tree(lambda *rows: np.stack(rows), *(final[i] for i in ids)) if ids else None
         if final is None:
             return returned, ended
         rows = self._read(final)
-        shapes = [combine(lambda leaf: tuple(leaf.shape[1:]), tree) for tree in (rows, returned)]
-        place, (count, *others) = ended.cumsum(0) - 1, map(len, leaves(rows))  # place among those that ended
+        shapes = [map_tree(lambda leaf: tuple(leaf.shape[1:]), tree) for tree in (rows, returned)]
+        place = ended.cumsum(0) - 1  # among those that ended
+        count, *others = map(len, leaf_arrays(rows))
         if shapes[0] != shapes[1] or any(other != count for other in others):
             raise ValueError(f"last observations must have rows of the shapes {shapes[1]}, got {shapes[0]}")
         is_present = place < count if mask is None else as_tensors(mask, ended.device).bool()
         if ids is not None:
             ids = as_tensors(ids, ended.device).long()
             is_present = torch.zeros_like(ended).index_fill_(0, ids, True)
-            rows = combine(lambda row, now: now.index_copy(0, ids, row.to(now.dtype)), rows, returned)
+            rows = map_tree(lambda row, now: now.index_copy(0, ids, row.to(now.dtype)), rows, returned)
         elif count < self.num_envs:
             place = place.clamp(0, max(count - 1, 0))
-            rows = combine(lambda row, now: row.index_select(0, place) if count else now, rows, returned)
+            rows = map_tree(lambda row, now: row.index_select(0, place) if count else now, rows, returned)
         return choose(ended, rows, returned), ended & ~is_present
 
     def _column(self, key: str, infos: Any, ended: torch.Tensor) -> torch.Tensor:
@@ -345,8 +379,8 @@ class GoalSimulator:
         found = [find(infos, key), find(infos, f"final_info.{key}")]
         columns = [as_tensors(each, self.device) for each in found if each is not None]
         if not columns:
-            has = list(infos.keys()) if hasattr(infos, "keys") else type(infos).__name__
-            raise ValueError(f"info_keys has {key!r}, but the infos of {self._name} have {has}")
+            has = f"the infos of {self._name} have {keys_of(infos)}"
+            raise ValueError(f"info_keys has {key!r}, but {has}")
         return choose(ended, columns[-1], columns[0])  # type: ignore[no-any-return]
 
     def _reset_ended(self, last: dict[str, Any], ended: torch.Tensor) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from her_wrappers.support.error_texts import describe, raised_at
 class PolicyError(ValueError):
     """A policy raised an exception, or returned a value that is not an action."""
 
+    report: Any = None  # of `check_goal_env`, about the steps before the error
+
 
 def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.Space[Any]) -> Any:
     """Return ``policy(observation)``; raise PolicyError if that raises, or is not an action of ``space``."""

@@ -230,7 +230,8 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or a random sign is meant, the observation must show it",
     threshold="actions of up to 3 steps before or after explain 80 % of the variance of a change of the "
-    "state, and leave half of the variance that those of the step leave; or effects of equal size have "
+    "state, leave half of the variance that those of the step leave, and explain more than the state "
+    "before the change; or effects of equal size have "
     "opposite signs in a tenth of the episodes, and no component of the first state shows the sign",
     needs=("episodes",),
     implies=("GD106",),

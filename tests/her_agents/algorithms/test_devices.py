@@ -15,7 +15,9 @@ from her_agents.training.checkpoints import load_agent, load_checkpoint
 from her_agents.training.config import Config
 from her_agents.training.loop import train
 from her_envs import BitFlipping
+from tests.support.cameras import CameraReach, TupleReach, batch_from
 from tests.support.short_runs import tiny
+from tests.support.specimens.unusual_observations import ActionMask
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
 DEVICES = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -61,12 +63,40 @@ def test_an_update_stays_on_its_device_and_reads_no_result(algo):
     is_imitating = algo != "iql"
     agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
     imitate = {"imitate": np.arange(64) < 9} if is_imitating else {}
-    assert {each.device.type for module in agent.modules.values() for each in tensors_of(module)} == {"meta"}
+    modules = [module for name, module in agent.modules.items() if name != "normalizer"]
+    tensors = [*(each for module in modules for each in tensors_of(module)), agent.inputs.normalizer.sums]
+    assert {each.device.type for each in tensors} == {"meta"}
     with OneDevice():
         for _ in range(2):
             losses = agent.update(batch_of(algo), **imitate)
     assert {loss.device.type for loss in losses.values()} == {"meta"}
     assert agent._errors.device.type == "meta"
+
+
+class NoHost(TorchDispatchMode):
+    """Rejects operations on CPU tensors, even copies, which a CUDA graph would repeat with the old values."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if any(each.device.type == "cpu" for each in tensors):
+            raise RuntimeError(f"{func.name()} reads a CPU tensor")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.usefixtures("meta")
+def test_an_update_from_tensors_can_be_captured(algo):
+    is_imitating = algo != "iql"
+    agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
+    imitate = {"imitate": torch.zeros(64, dtype=torch.bool, device="meta")} if is_imitating else {}
+    batch = batch_of(algo).map(lambda values: torch.as_tensor(values).to("meta"))
+    with NoHost():
+        for _ in range(2):
+            agent.update(batch, **imitate)
 
 
 def tensors_of(module):
@@ -79,6 +109,27 @@ def test_images_are_moved_to_the_device():
     observations = IMAGES.observe(IMAGES.reset(3, np.random.default_rng(0)))
     with OneDevice():
         assert agent.network(agent.inputs(observations)).shape == (3, 5)
+
+
+@pytest.mark.parametrize(("algo", "kind"), [("sac", CameraReach), ("iql", TupleReach)])
+@pytest.mark.usefixtures("meta")
+def test_cameras_random_shifts_and_keys_of_critics_stay_on_the_device(algo, kind):
+    env, keys = kind(), {"use_keys": ["wrist"], "critic_keys": ["exact"]}
+    spaces = env.observation_space, env.action_space
+    agent = ALGORITHMS[algo](*spaces, device="meta", random_shift=2, hidden=(8,), **keys)
+    with OneDevice():
+        losses = agent.update(batch_from(env))
+    assert {loss.device.type for loss in losses.values()} == {"meta"}
+
+
+@pytest.mark.usefixtures("meta")
+def test_masks_of_valid_actions_stay_on_the_device():
+    env = ActionMask()
+    agent = ALGORITHMS["dqn"](env.observation_space, env.action_space, device="meta")
+    batch = batch_from(env)
+    with OneDevice():
+        assert agent.update(batch)["loss"].device.type == "meta"
+        assert agent.choose(agent.inputs(batch.observations), explore=True).shape == (16,)
 
 
 @pytest.mark.parametrize("device", DEVICES)

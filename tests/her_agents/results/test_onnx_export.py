@@ -14,6 +14,7 @@ from her_agents.algorithms.registry import ALGORITHMS, make_agent
 from her_agents.recipes import read_recipe, recipe_names
 from her_agents.training.checkpoints import describe_spaces, load_checkpoint, save_checkpoint
 from her_agents.training.config import make_config
+from her_wrappers.data.trees import concatenate_trees, leaves_by_path, map_tree, path_name
 from her_wrappers.recording.space_json import space_from_json
 from tests.support.commands import her
 
@@ -34,6 +35,15 @@ IMAGES = spaces.Dict({
     "desired_goal": spaces.Box(0, 255, (3, 24, 22), np.uint8),
 })
 BITS = spaces.Dict(dict.fromkeys(VECTORS, spaces.MultiBinary(5)))
+CAMERAS = spaces.Dict(
+    VECTORS.spaces
+    | {
+        "observation": spaces.Dict(joints=VECTORS["observation"], camera=IMAGES["observation"]),
+        "wrist": spaces.Tuple([spaces.Box(0, 255, (20, 30, 1), np.uint8), spaces.Box(-1, 1, (2,))]),
+        "exact": spaces.Box(-1, 1, (3,)),
+        "action_mask": spaces.MultiBinary(6),
+    }
+)
 ACTIONS = spaces.Box(np.float32([-2, 0]), np.float32([3, 100]))
 MOVES = spaces.Discrete(6, start=-2)
 
@@ -48,41 +58,52 @@ def save_run(path, algo, observation_space, action_space, **options):
     for weights in getattr(agent, agent._acting_network).parameters():
         weights.data += 0.3 * torch.randn(weights.shape)  # other actions for other observations
     agent.inputs.update_statistics(observations_of(observation_space, 200))
-    spaces_ = describe_spaces(observation_space, action_space)
+    keys = (*config.use_keys, *config.critic_keys)
+    spaces_ = describe_spaces(observation_space, action_space, keys)
     save_checkpoint(path, {"config": config.as_dict(), "spaces": spaces_, "agent": agent.state_dict()})
 
 
 def observations_of(space, count):
     space.seed(0)
-    observations = [space.sample() for _ in range(count)]
-    return {key: np.stack([each[key] for each in observations]) for key in space}
+    samples = [map_tree(lambda value: np.asarray(value)[None], space.sample()) for _ in range(count)]
+    return concatenate_trees("samples", samples)
 
 
 def run(path, observations):
     session = onnxruntime.InferenceSession(path)
-    return session.run(["action"], {each.name: observations[each.name] for each in session.get_inputs()})[0]
+    rows = {path_name(path): leaf for path, leaf in leaves_by_path(observations).items()}
+    return session.run(["action"], {each.name: rows[each.name] for each in session.get_inputs()})[0]
 
 
 CASES = [
-    ("dqn", IMAGES, MOVES),
+    ("dqn", CAMERAS, MOVES),
     ("sac", VECTORS, spaces.Box(0, 9, (2,), np.int64)),
     ("td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64)),
 ]
 CASES += [(algo, VECTORS, ACTIONS) for algo in ALGORITHMS if algo not in {case[0] for case in CASES}]
+SLOW_CASES = [("dqn", IMAGES, MOVES), ("ddpg", CAMERAS, spaces.Box(-1, 1, (2,)))]
 
 
-@pytest.mark.parametrize(("algo", "observation_space", "action_space"), CASES)
+@pytest.mark.parametrize(
+    ("algo", "observation_space", "action_space"),
+    CASES + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_CASES],
+)
 def test_model_acts_like_the_agent(algo, observation_space, action_space, tmp_path):
-    save_run(tmp_path / "run.pt", algo, observation_space, action_space)
+    keys = {}
+    if observation_space is CAMERAS:
+        keys = {"use_keys": ["wrist"], "critic_keys": ["exact"] * (algo != "dqn")}
+    save_run(tmp_path / "run.pt", algo, observation_space, action_space, **keys)
     export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
     observations = observations_of(observation_space, 300)
     expected = load_agent(tmp_path / "run.pt").act(observations)
     assert len(np.unique(expected)) > 1
     for count in (300, 1):
-        actions = run(tmp_path / "run.onnx", {key: rows[:count] for key, rows in observations.items()})
+        actions = run(tmp_path / "run.onnx", map_tree(lambda rows: rows[:count], observations))  # noqa: B023
         assert (actions.dtype, actions.shape) == (expected.dtype, (count, *action_space.shape))
         np.testing.assert_allclose(actions, expected[:count], rtol=1e-5, atol=1e-5)
     assert all(map(action_space.contains, actions))
+    if observation_space is not VECTORS:
+        return
     session = onnxruntime.InferenceSession(tmp_path / "run.onnx")
     metadata = session.get_modelmeta().custom_metadata_map
     assert space_from_json(json.loads(metadata["action_space"])) == action_space

@@ -102,7 +102,9 @@ def test_options_that_are_none_are_chosen_for_the_environment(env, max_episode_s
     config = choose_algorithm(Config("unused", max_episode_steps=max_episode_steps), made)
     config = choose_clipping(config, made)
     assert (config.algo, config.steps, config.clip_targets) == expected
-    given = Config("unused", "td3", steps=5000, clip_targets=False)
+    assert (config.steps_per_epoch, config.updates_per_step) == (4000, 0.25)
+    chosen = {"steps_per_epoch": 500, "updates_per_step": 0.1}
+    given = Config("unused", "td3", steps=5000, clip_targets=False, **chosen)
     assert choose_clipping(choose_algorithm(given, made), made) == given
 
 

@@ -133,10 +133,34 @@ def test_errors_of_a_policy_are_not_findings(policy, text):
 
 def test_an_error_of_a_policy_in_an_experiment_is_not_a_finding():
     calls = count()
-    with pytest.raises(PolicyError):
+    with pytest.raises(PolicyError) as caught:
         check_goal_env(
             Reach, max_steps=100, policy=lambda observation: np.zeros(2) if next(calls) < 101 else None
         )
+    assert caught.value.report.steps == 100
+
+
+class LosesAKey(Reach):
+    """Faulty: the fifth observation has no key "observation", so that policies fail too."""
+
+    def observe(self):
+        observation = super().observe()
+        if getattr(self, "elapsed", 0) == 5:
+            del observation["observation"]
+        return observation
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, gym.Wrapper])
+def test_the_error_of_a_policy_has_the_report_of_the_steps_before_it(wrap):
+    """The fault of the environment, from which the error of the policy follows, is reported."""
+    with pytest.raises(PolicyError, match="KeyError") as caught:
+        check_goal_env(
+            lambda: wrap(LosesAKey()), max_steps=100, policy=lambda observation: -observation["observation"]
+        )
+    report = caught.value.report
+    assert "GE002" in report.codes
+    assert report.steps == 5
+    assert any("stopped early" in each.reason for each in report.not_exercised)
 
 
 def test_a_policy_may_return_a_tuple_of_numbers():

@@ -151,6 +151,15 @@ def with_constant_component():
     ]
 
 
+STATES = [*range(30), 0]
+"""Steps that begin in the states of an episode of `healthy`; the last state begins none."""
+
+
+def delayed(steps):
+    """Return episodes in which actions take effect later; the last ones act in the first steps."""
+    return with_actions(healthy(act=at_random), lambda each, i: np.roll(each.actions, -steps, axis=0))
+
+
 CASES = {
     "successes come late": (late_successes, {}, "GD402 warning"),
     "one of several observations is constant": (with_angle, {}, "GD501 warning angle"),
@@ -273,6 +282,19 @@ CASES = {
         lambda: with_actions(healthy(), lambda each, i: np.roll(each.actions, -2, axis=0)),
         {},
         "GD509 warning",
+    ),
+    "actions act two steps later": (lambda: delayed(2), {}, "GD509 warning"),
+    "actions act a step later, and the observation shows the last one": (
+        lambda: with_observations(delayed(1), last=lambda each, i: np.roll(each.actions, 1, 0)[STATES]),
+        {},
+        "",
+    ),
+    "actions act a step later, and the observation shows the velocity": (
+        lambda: with_observations(
+            delayed(1), velocity=lambda each, i: 0.06 * np.roll(each.actions, 1, 0)[STATES] + 0.01
+        ),
+        {},
+        "",
     ),
     "motors have random signs": (
         lambda: with_actions(healthy(), lambda each, i: each.actions * (-1) ** (i // 3)),

@@ -257,3 +257,34 @@ def test_files_of_stable_baselines3_are_not_unpickled_and_advice_says_how_to_get
 def test_a_buffer_that_was_saved_with_the_suffix_of_a_pickle_is_read(tmp_path):
     filled_buffer(UNTOUCHED).save(tmp_path / "buffer.pkl")
     assert diagnose(tmp_path / "buffer.pkl").codes == ["GD102"]
+
+
+def log_of_sb3(folder, names, rows):
+    lines = [",".join(names), *(",".join(map(str, row)) for row in rows)]
+    (folder / "progress.csv").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize("rate", ["rollout/success_rate", "eval/success_rate"])
+@pytest.mark.parametrize("file", ["", "progress.csv"])
+def test_a_log_of_stable_baselines3_is_the_history_of_a_run(tmp_path, rate, file):
+    """The success rate stays 0 while the temperature collapses; other rows have no success rate."""
+    names = [rate, "time/total_timesteps", "train/ent_coef", "train/learning_rate", "custom/note"]
+    rows = [(0.0, 1000 * i, 0.1 / 10 ** (i / 2), 3e-4, "text") for i in range(1, 12)]
+    log_of_sb3(tmp_path, names, [*rows, ("", 12_000, 0.1, 3e-4, "")])
+    report = diagnose(tmp_path / file, gamma=0.98)
+    assert "GD603" in report.codes
+    assert report.episodes == 0
+
+
+def test_evaluations_of_stable_baselines3_count_before_episodes_with_exploration(tmp_path):
+    names = ["eval/success_rate", "rollout/success_rate", "time/total_timesteps"]
+    log_of_sb3(
+        tmp_path, names, [(0.1, 0.9, 1), *(("", 0.9, i) for i in range(2, 9)), (0.1, 0.9, 9), (0.1, 0.9, 10)]
+    )
+    assert diagnose(tmp_path).codes == ["GD607"]
+
+
+def test_a_log_of_stable_baselines3_without_success_rates_says_so(tmp_path):
+    log_of_sb3(tmp_path, ["rollout/ep_rew_mean", "time/total_timesteps"], [(-50, 1000)])
+    with pytest.raises(ValueError, match="is_success"):
+        diagnose(tmp_path)

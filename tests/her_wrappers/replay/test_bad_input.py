@@ -159,6 +159,14 @@ EPISODES = [
     (with_leaves(observation=with_value(np.nan)), r"observations/observation .*nan\] at step 3"),
     (with_leaves(achieved_goal=with_value(np.nan)), r"observations/achieved_goal .*nan\] at step 3"),
     (with_leaves(desired_goal=with_value(-np.inf)), r"observations/desired_goal .*inf\] at step 3"),
+    (
+        with_leaves(achieved_goal=with_value(np.inf), desired_goal=with_value(-np.inf)),
+        r"observations/achieved_goal .*inf\] at step 3",
+    ),
+    (
+        with_leaves(achieved_goal=np.zeros((4, 2)), desired_goal=with_value(np.inf)),
+        r"observations/desired_goal .*inf\] at step 3",
+    ),
     (counting_episode(5, 3, actions=np.array([[0.0], [np.nan], [1.0]])), r"actions .*nan\] at step 1"),
     (counting_episode(5, 31), "got 31 steps; increase buffer_size="),
 ]

@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from her_wrappers import CorruptFileError, DeviceReplayBuffer, Geometric, Mixture, SimulatorStep
+from her_wrappers.replay.goal_selection import STRATEGIES, uniform_below
 from tests.support.chi_square import assert_proportional
 from tests.support.device_programs import DeviceProgram
 from tests.support.programs import random_tape
@@ -124,6 +125,22 @@ def test_strategies_have_their_distributions(strategy, odds):
     is_row = batch.relabeled & (batch.observations["observation"][:, 1] == 4)
     s = batch.observations["desired_goal"][is_row, 1].long()
     assert_proportional(Counter(s.tolist()), {i + 1: odd for i, odd in enumerate(odds(4, 12)) if odd})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "states"),
+    [
+        (lambda t, length, rng: t + 1, [5]),
+        (lambda t, length, rng: length - uniform_below(length - t, len(t), rng), range(5, 13)),
+        (lambda t, length, rng: 1 + uniform_below(length, len(t), rng), range(1, 13)),
+    ],
+)
+def test_a_function_of_the_table_of_strategies_selects_goals_on_the_device_too(monkeypatch, strategy, states):
+    monkeypatch.setitem(STRATEGIES, "new", strategy)
+    buffer, _ = filled(1, 12, (12.0,), goal_selection_strategy="new")
+    batch = buffer.sample(5_000)
+    is_row = batch.relabeled & (batch.observations["observation"][:, 1] == 4)
+    assert set(batch.observations["desired_goal"][is_row, 1].tolist()) == set(states)
 
 
 def test_shares_hold_for_every_batch_size():

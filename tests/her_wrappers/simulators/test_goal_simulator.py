@@ -5,7 +5,9 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 
+from her_agents import SAC
 from her_envs import PointReach, TaskVectorEnv
+from her_wrappers import DeviceReplayBuffer
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.simulators import GoalSimulator
 from tests.support import simulators
@@ -170,6 +172,24 @@ def test_observations_may_be_nested_and_of_other_dtypes():
     for _ in range(5):
         step = env.step(ACTION)
     assert step.last_observation["observation"]["picture"].dtype == torch.uint8
+
+
+@pytest.mark.parametrize(
+    "further", [{"state": "policy"}, {"state": lambda raw: raw["policy"], "goal": "goals"}]
+)
+def test_further_keys_are_read_stored_and_used_by_critics(further):
+    env = GoalSimulator(Generic(), last_observation="final_obs", **READ, further=further)
+    assert env.single_observation_space.spaces.keys() == {*OBSERVATION_KEYS, *further}
+    buffer = DeviceReplayBuffer.for_env(env, steps_per_env=50, termination="keep", seed=0)
+    agent = SAC(env.single_observation_space, env.single_action_space, critic_keys=["state"], hidden=(8,))
+    observation = env.reset()
+    for _ in range(12):
+        action = agent.choose(agent.inputs(observation), explore=True).detach()
+        step = env.step(action)
+        assert torch.equal(step.last_observation["state"], step.last_observation["observation"])
+        buffer.add(step)
+        observation = step.observation
+    assert torch.isfinite(agent.update(buffer.sample(16))["critic_loss"])
 
 
 class Bad(Generic):

@@ -69,6 +69,17 @@ class ArmOneStepLate(Arm, breaks="GE305"):
         return self.place(before)
 
 
+class ArmWithoutForwardFromOneStart(ArmWithoutForward, breaks="GE305"):
+    """Each episode begins with the same angles, and with the same wrong tip."""
+
+    fixed_start = True
+
+
+class ArmWithTipOfAnotherPose(ArmWithoutForwardFromOneStart, breaks="GE305"):
+    def tip_at_reset(self):
+        return self.place(np.array([0.3, 0.3, 1.0]))
+
+
 class Swing(Arm):
     """The observation has velocities, too."""
 
@@ -102,6 +113,83 @@ class NoisyArmWithDelay(ArmWithDelay):
 
 class ArmWithOneStart(Arm):
     fixed_start = True
+
+
+class SwingWithOneStart(Swing):
+    fixed_start = True
+
+
+class Glides(Reach):
+    """A point with a velocity; the observation has both."""
+
+    shown = 1.0
+
+    def make_space(self):
+        box = spaces.Box(-9, 9, (4,), np.float64)
+        return goal_dict(spaces.Box(-9, 9, (2,), np.float64), box)
+
+    def draw_start(self):
+        self.velocity = np.zeros(2)
+        start, goal = self.np_random.uniform(-1, 1, (2, 2))
+        self.last = start
+        return start, goal
+
+    def move(self, action):
+        self.last = self.position
+        self.velocity = 0.8 * self.velocity + 0.05 * np.asarray(action, float)
+        return self.position + self.velocity
+
+    def goal_of(self, position):
+        return np.array(position, float)
+
+    def observe(self):
+        seen = np.concatenate([self.shown * self.position, self.velocity])
+        return super().observe() | {"observation": seen, "achieved_goal": self.achieved()}
+
+    def achieved(self):
+        return self.position.copy()
+
+
+class GlidesOneStepLate(Glides, breaks="GE305"):
+    """The achieved goal is that of the last state: the position minus the velocity."""
+
+    def achieved(self):
+        return self.last.copy()
+
+
+class GlidesLateInOtherUnits(GlidesOneStepLate, breaks="GE305"):
+    shown = 0.01
+
+
+class FallsFromOneHeight(Glides):
+    """Each episode begins in the air, at the same place."""
+
+    def draw_start(self):
+        _, goal = super().draw_start()
+        return np.array([0.0, 1.0]), goal
+
+    def move(self, action):
+        self.velocity[1] -= 0.05
+        moved = super().move(action)
+        return np.array([moved[0], max(moved[1], 0)])
+
+
+class GlidesWithHistory(Glides):
+    """The observation has the last position, too."""
+
+    def make_space(self):
+        box = spaces.Box(-9, 9, (4,), np.float64)
+        return goal_dict(spaces.Box(-9, 9, (2,), np.float64), box)
+
+    def observe(self):
+        return super().observe() | {"observation": np.concatenate([self.position, self.last])}
+
+
+class GlidesToAPointAhead(Glides):
+    """The goal is a place that depends on the velocity."""
+
+    def achieved(self):
+        return self.position + self.velocity
 
 
 class ThrownArm(Arm):
@@ -194,6 +282,7 @@ class NeverPushes(PushesSeldom):
 
 
 CORRECT_ARMS = [
-    Arm, Swing, SwingByEuler, ArmWithDelay, NoisyArmWithDelay, ArmWithOneStart, ThrownArm,
+    Arm, Swing, SwingByEuler, ArmWithDelay, NoisyArmWithDelay, ArmWithOneStart, ThrownArm, SwingWithOneStart,
+    Glides, FallsFromOneHeight, GlidesWithHistory, GlidesToAPointAhead,
     Pushes, PushesOnGrid, PushesSeldom, NeverPushes,
 ]  # fmt: skip

@@ -1,0 +1,216 @@
+"""Updates of the agent from sampled batches; on a GPU as CUDA graphs.
+
+An update of SAC launches about 450 operations, and sampling from a `DeviceReplayBuffer` about 110. For small
+networks, Python needs longer to launch them than a GPU needs to compute them. A CUDA graph launches all of
+them at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from her_agents.training.logs import Meter
+from her_wrappers import DeviceReplayBuffer
+from her_wrappers.replay.tensors import to_tensor
+from her_wrappers.support.user_warning import warn_user
+
+if TYPE_CHECKING:
+    from her_agents.algorithms.base import Agent
+    from her_agents.training.config import Config
+    from her_wrappers import Batch
+
+MOST_UPDATES = 64  # that use parts of one sample
+MOST_GRAPHS = 16  # of one agent
+EAGER_CALLS = 3  # before the first graph, as torch needs it
+GRAPH_DEVICE = "cuda"  # type of the devices that have graphs
+
+
+class Updates:
+    """Makes updates of an agent; each call makes ``count`` of them.
+
+    For a `DeviceReplayBuffer`, ``count`` is the number of updates after a step of all environments, which use
+    the parts of one sample. For other buffers it is 1.
+
+    Args:
+        agent: The agent.
+        buffer: The replay buffer, a `HindsightReplayBuffer` or a `DeviceReplayBuffer`.
+        config: The options of the run.
+        meter: Collects the measurements of batches and updates.
+
+    Raises:
+        TypeError: The agent has the option ``bc_weight``, but its ``update`` cannot imitate.
+        ValueError: ``config.updates_in_graph`` is ``"always"``, and graphs are not possible.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        buffer: Any,
+        config: Config,
+        meter: Meter,
+    ) -> None:
+        self._agent, self._buffer, self._config, self._meter = agent, buffer, config, meter
+        self._is_on_device = isinstance(buffer, DeviceReplayBuffer)
+        self.count = 1
+        if self._is_on_device:
+            self.count = min(max(1, round(config.updates_per_step * config.num_envs)), MOST_UPDATES)
+        imitates = bool(config.offline or config.demos)
+        self._imitates = imitates and "imitate" in inspect.signature(agent.update).parameters
+        if imitates and not self._imitates and getattr(agent.options, "bc_weight", False):
+            raise TypeError(
+                f"bc_weight must be 0, since {type(agent).__name__}.update has no parameter 'imitate', got "
+                f"{agent.options.bc_weight}; add this parameter, or set bc_weight=0"
+            )
+        self._calls = 0
+        self._batch: Any = None  # the tensors that graphs read, for a buffer in memory
+        # By the phase of the agent's cycle: a graph, its measurements, and its TD errors
+        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Meter, torch.Tensor]] = {}
+        self._in_graph = config.updates_in_graph != "never" and agent.device.type == GRAPH_DEVICE
+        if config.updates_in_graph == "always" and not self._in_graph:
+            self._refuse(f"the device is {agent.device}, and graphs need CUDA")
+        if self._in_graph and agent.update_cycle > MOST_GRAPHS:
+            self._refuse(
+                f"its operations repeat after {agent.update_cycle} updates (policy_delay, "
+                f"target_update_interval), and at most {MOST_GRAPHS} graphs are made"
+            )
+
+    def __call__(self) -> None:
+        """Sample, update the agent ``count`` times, and update priorities."""
+        batch: Any = None
+        if not self._is_on_device:
+            batch = self._buffer.sample(self._config.batch_size)
+            self._measure(batch, self._meter)
+        if not self._in_graph:
+            self._update(batch, self._meter)
+        else:
+            self._update_in_graph(batch)
+        if self._config.prioritized:
+            self._buffer.update_priorities(batch.index, self._agent.td_errors)
+
+    def _measure(self, batch: Batch[Any], meter: Meter) -> None:
+        """Measure the rewards and goals of a batch."""
+        if self._config.clip_targets and not self._is_on_device:
+            require_clippable(batch.rewards, self._config.n_steps)
+        elif self._config.clip_targets:  # the run reads it after the epoch
+            rewards, lowest = batch.rewards, -self._config.n_steps
+            meter.add({"unclippable": ((rewards < lowest) | (rewards > 0)).any()})
+        meter.add_batch(batch)
+
+    def _update(self, batch: Batch[Any] | None, meter: Meter) -> None:
+        """Update the agent ``count`` times, from parts of ``batch`` or, if it is None, of a new sample."""
+        if batch is None:
+            batch = self._buffer.sample(self.count * self._config.batch_size)
+            self._measure(batch, meter)
+        for i in range(self.count):  # relabeled rows come first, so each update takes every count-th row
+            rows = batch if self.count == 1 else batch.map(itemgetter(slice(i, None, self.count)))
+            imitate = {}
+            if self._imitates:
+                imitate["imitate"] = rows.index >= 0 if self._config.offline else rows.is_demonstration
+            meter.add(self._agent.update(rows, **imitate))
+
+    def _update_in_graph(self, batch: Batch[Any] | None) -> None:
+        """Do the same as `_update` by a CUDA graph, after the first calls."""
+        if batch is not None:
+            batch = self._copied(batch)
+        agent, self._calls = self._agent, self._calls + 1
+        if self._calls <= EAGER_CALLS:
+            self._warm_up(batch)
+            return
+        before = agent.updates
+        phase = before % agent.update_cycle
+        if phase not in self._graphs:
+            self._graphs[phase] = self._capture(batch)
+        graph, measured, errors = self._graphs[phase]
+        graph.replay()
+        agent.updates = before + self.count
+        agent._errors = errors  # noqa: SLF001 - as `update` would set it
+        self._meter.merge(measured)
+
+    def _copied(self, batch: Batch[Any]) -> Batch[Any]:
+        """Copy ``batch`` to the tensors that graphs read, and return them."""
+        on_device = batch.map(lambda values: to_tensor(values, self._agent.device))
+        if self._batch is None:
+            self._batch = on_device.map(torch.clone)
+        torch._foreach_copy_(_tensors(self._batch), _tensors(on_device))
+        return self._batch  # type: ignore[no-any-return]
+
+    def _warm_up(self, batch: Batch[Any] | None) -> None:
+        """Make updates without a graph; in the last of these calls, find operations that wait."""
+        device = self._agent.device
+        if self._calls == 1:
+            for optimizer in self._agent.modules.values():
+                for group in getattr(optimizer, "param_groups", ()):
+                    group.update(lr=torch.tensor(float(group["lr"]), device=device), capturable=True)
+        stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        current = torch.cuda.current_stream(device)
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream), warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            mode = torch.cuda.get_sync_debug_mode()
+            torch.cuda.set_sync_debug_mode("warn" if self._calls == EAGER_CALLS else mode)
+            try:
+                self._update(batch, self._meter)
+            finally:
+                torch.cuda.set_sync_debug_mode(mode)
+        current.wait_stream(stream)
+        for each in found:
+            if "synchronizing" in str(each.message) and self._in_graph:
+                self._refuse(f"line {each.lineno} of {each.filename} waits for the device")
+            elif "synchronizing" not in str(each.message):
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+    def _capture(self, batch: Batch[Any] | None) -> tuple[torch.cuda.CUDAGraph, Meter, torch.Tensor]:
+        """Return a graph of the updates, and what it computes: measurements and TD errors."""
+        graph, measured = torch.cuda.CUDAGraph(), new_meter(self._config)
+        graph.register_generator_state(self._agent.generator)
+        if isinstance(self._buffer, DeviceReplayBuffer):
+            graph.register_generator_state(self._buffer.generator)
+        try:
+            # Only this thread must not wait: a simulator may have others.
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                self._update(batch, measured)
+        except RuntimeError as error:
+            error.add_note(
+                f"{type(self._agent).__name__}.update, or a function of the buffer, cannot be captured in a "
+                "CUDA graph; the innermost line above that is yours does it; pass updates_in_graph='never' "
+                "(--updates-in-graph never)"
+            )
+            raise
+        return graph, measured, self._agent._errors  # noqa: SLF001 - which replays write
+
+    def _refuse(self, reason: str) -> None:
+        """Update without graphs from now on, and say why; raise ValueError if graphs were demanded."""
+        self._in_graph = False
+        text = f"{type(self._agent).__name__}.update cannot be captured in a CUDA graph: {reason}"
+        if self._config.updates_in_graph == "always":
+            raise ValueError(f"{text}; change this, or pass updates_in_graph='auto'")
+        warn_user(f"{text}; updates are made without graphs, which is slower")
+
+
+def new_meter(config: Config) -> Meter:
+    """Return a meter for the batches and updates of a run."""
+    num_envs = config.num_envs if config.on_device else 1
+    return Meter(zero_is_success=config.clip_targets, num_envs=num_envs)
+
+
+def _tensors(batch: Batch[Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    batch.map(found.append)
+    return found
+
+
+def require_clippable(rewards: Any, n_steps: int = 1) -> None:
+    """Raise ValueError if sums of at most ``n_steps`` rewards lie outside [-n_steps, 0]."""
+    least, largest = (rewards, rewards) if isinstance(rewards, float) else (rewards.min(), rewards.max())
+    if least < -n_steps or largest > 0:
+        values = "each reward" if n_steps == 1 else f"each sum of {n_steps} rewards"
+        got = f"{least:g}" if least == largest else f"values from {least:g} to {largest:g}"
+        raise ValueError(
+            f"clip_targets=True needs {values} to be between {-n_steps} and 0, got {got}; pass "
+            "clip_targets=False (--no-clip-targets)"
+        )
