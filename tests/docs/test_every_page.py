@@ -51,9 +51,10 @@ def session(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
+SHORT = "updates_per_step=0.02, evaluation_episodes=2"
 SHORT_RUN = {
-    "steps=1400, steps_per_epoch=700": "steps=1400, steps_per_epoch=700, updates_per_step=0.02",
-    "steps=6000, steps_per_epoch=2000": "steps=1200, steps_per_epoch=1000, updates_per_step=0.05",
+    "steps=1400, steps_per_epoch=700": f"steps=1400, steps_per_epoch=700, {SHORT}",
+    "steps=6000, steps_per_epoch=2000": f"steps=1200, steps_per_epoch=1000, {SHORT}",
     "episodes=100, seed=7": "episodes=4, seed=7",
     "evaluation.success_rate > 0.9": "evaluation.success_rate >= 0",
 }
