@@ -97,16 +97,15 @@ def test_an_episode_is_recorded_without_any_display(tmp_path):
     assert imageio.imread(tmp_path / "out.gif").shape == (5, 64, 64, 3)
 
 
-@pytest.mark.parametrize(("fps", "expected"), [([], 10), (["--fps", "25"], 25)])
-def test_a_movie_has_the_render_fps_of_the_environment_or_the_given_one(fps, expected, tmp_path):
+def test_a_movie_has_the_render_fps_of_the_environment_or_the_given_one(tmp_path):
     pytest.importorskip("av", reason="PyAV is missing")
     options = ["-o", "max_steps=4", "-o", "render_size=65", "--episodes", 1]
-    for name in ("out.mp4", "out.gif"):
+    for name, fps in (("out.mp4", ["--fps", 25]), ("out.gif", [])):
         result = her("watch", "her_envs/PointReach-v0", *options, "--record", tmp_path / name, *fps)
         assert result.exit_code == 0, result.output
-    assert imageio.immeta(tmp_path / "out.mp4", plugin="pyav")["fps"] == expected
+    assert imageio.immeta(tmp_path / "out.mp4", plugin="pyav")["fps"] == 25
     assert imageio.imread(tmp_path / "out.mp4", plugin="pyav").shape == (5, 64, 64, 3)
-    assert imageio.immeta(tmp_path / "out.gif")["duration"] == 1000 / expected
+    assert imageio.immeta(tmp_path / "out.gif")["duration"] == 1000 / 10
 
 
 WRONG = [

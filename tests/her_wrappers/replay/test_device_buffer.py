@@ -9,13 +9,13 @@ import torch
 from gymnasium import spaces
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from her_wrappers import CorruptFileError, DeviceReplayBuffer, Geometric, Mixture, SimulatorStep
 from her_wrappers.replay.goal_selection import STRATEGIES, uniform_below
 from tests.support.chi_square import assert_proportional
 from tests.support.device_programs import DeviceProgram
 from tests.support.programs import random_tape
+from tests.support.waiting import NothingWaits
 
 DEVICES = [
     "cpu",
@@ -84,7 +84,7 @@ def test_any_program_gives_correct_rows(device, part, seed):
 
 @pytest.mark.slow
 def test_long_programs_give_correct_rows():
-    for seed in range(150):
+    for seed in range(30):
         DeviceProgram(random_tape(seed, 200)).run()
 
 
@@ -197,27 +197,6 @@ def test_states_of_short_episodes_take_room_of_steps():
 
 
 # --- nothing waits --------------------------------------------------------------------------------
-
-
-class NothingWaits(TorchDispatchMode):
-    """Raise an error for operations that wait for a device, and count the others."""
-
-    @classmethod
-    def _should_skip_dynamo(cls):  # else torch imports its compiler, which takes 10 seconds
-        return False
-
-    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique", "is_nonzero", "equal")
-    calls = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func.overloadpacket.__name__
-        if name in self.WAITING or (name == "_to_copy" and "device" in (kwargs or {})):
-            raise AssertionError(f"{name} waits for the device")
-        indices = args[1] if name in {"index", "index_put", "index_put_"} else ()
-        if any(each is not None and each.dtype == torch.bool for each in indices):
-            raise AssertionError("the shape of a boolean index depends on data")
-        self.calls += 1
-        return func(*args, **kwargs or {})
 
 
 def other_half(t, length, generator):

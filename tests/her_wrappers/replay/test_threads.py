@@ -71,7 +71,7 @@ def save_and_load(buffer, path, rounds):
     return first_steps
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_threads_that_add_sample_update_and_save_get_correct_rows_and_files(tmp_path, device, rounds):
     mixture = Mixture({"future": 0.5, "random": 0.25, "original": 0.25})
     options = {"buffer_size": BUFFER_SIZE, "goal_selection_strategy": mixture, "prioritized": Priority()}
