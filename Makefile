@@ -7,13 +7,15 @@ bin := $(VENV)/bin
 parallel := --numprocesses auto --dist worksteal
 # Compiled modules are stored, also where images of containers switch that off: without, each process compiles again.
 unexport PYTHONDONTWRITEBYTECODE
-install := $(bin)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable
+# Only modules that are imported are compiled, when they are imported: compiling all takes a minute or two.
+pip := -m pip install --disable-pip-version-check --quiet --no-compile
+install := $(bin)/python $(pip) --constraint constraints.txt --editable
 
 # Benchmarks with other libraries run in the virtual environments of these.
 bench := $(VENV)$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test))
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo check test slow gpu lowest real-envs rllib simulators bench reproduce scoreboard docs lint generate release clean
+.PHONY: help demo check test slow gpu lowest real-envs rllib lerobot simulators bench reproduce scoreboard docs lint generate release clean
 
 demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	$(bin)/python -m examples.quickstart $(ARGS)
@@ -39,8 +41,10 @@ lowest: $(VENV)-lowest/installed  ## The default tests with the oldest supported
 real-envs: $(VENV)-real/installed  ## Tests of the checker with environments of other projects, in a separate virtual environment.
 	$(VENV)-real/bin/python -m pytest $(parallel) -m real_envs tests/real_envs $(ARGS)
 
-rllib: $(VENV)-rllib/installed $(VENV)-lerobot/installed  ## Tests of the integrations with RLlib and LeRobot, in separate virtual environments.
+rllib: $(VENV)-rllib/installed  ## Tests of the integration with RLlib, in a separate virtual environment.
 	$(VENV)-rllib/bin/python -m pytest -m "not campaign" tests/rllib $(ARGS)
+
+lerobot: $(VENV)-lerobot/installed  ## Tests of the integration with LeRobot, in a separate virtual environment.
 	$(VENV)-lerobot/bin/python -m pytest tests/lerobot $(ARGS)
 
 simulators: $(VENV)-simulators/installed  ## Tests of GoalSimulator with mjlab and Brax on the CPU, in a separate virtual environment.
@@ -88,53 +92,53 @@ $(VENV)/installed-%: pyproject.toml constraints.txt | $(bin)/python
 $(VENV)-lowest/installed: pyproject.toml constraints-lowest.txt
 	@echo "installing the oldest versions into $(VENV)-lowest (a minute or two)"
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-lowest.txt \
+	$(VENV)-lowest/bin/python $(pip) --constraint constraints-lowest.txt \
 		--editable ".[agents,render,sb3]" sb3-contrib pytest pytest-xdist hypothesis scipy
 	@touch $@
 
 $(VENV)-real/installed: pyproject.toml constraints.txt tests/real_envs/requirements.txt
 	@echo "installing simulators into $(VENV)-real (some minutes)"
 	$(PYTHON) -m venv $(VENV)-real
-	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt \
+	$(VENV)-real/bin/python $(pip) --constraint constraints.txt \
 		--requirement tests/real_envs/requirements.txt pytest pytest-xdist hypothesis --editable ".[torch]"
 	$(VENV)-real/bin/python -m pip uninstall --quiet --yes pygame  # both packages use the folder pygame/
-	$(VENV)-real/bin/python -m pip install --disable-pip-version-check --quiet --force-reinstall --no-deps pygame-ce
+	$(VENV)-real/bin/python $(pip) --force-reinstall --no-deps pygame-ce
 	@touch $@
 
 $(VENV)-rllib/installed: pyproject.toml tests/rllib/requirements.txt
 	@echo "installing RLlib into $(VENV)-rllib (some minutes)"
 	$(PYTHON) -m venv $(VENV)-rllib
-	$(VENV)-rllib/bin/python -m pip install --disable-pip-version-check --quiet \
+	$(VENV)-rllib/bin/python $(pip) \
 		--requirement tests/rllib/requirements.txt --editable .
 	@touch $@
 
 $(VENV)-lerobot/installed: pyproject.toml tests/lerobot/requirements.txt
 	@echo "installing LeRobot into $(VENV)-lerobot (a minute or two)"
 	$(PYTHON) -m venv $(VENV)-lerobot
-	$(VENV)-lerobot/bin/python -m pip install --disable-pip-version-check --quiet \
+	$(VENV)-lerobot/bin/python $(pip) \
 		--requirement tests/lerobot/requirements.txt --editable .
-	$(VENV)-lerobot/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
+	$(VENV)-lerobot/bin/python $(pip) --no-deps \
 		lerobot==0.4.4 torchvision==0.25.0 accelerate==1.15.0
 	@touch $@
 
 $(VENV)-simulators/installed: pyproject.toml constraints.txt tests/simulators/requirements.txt
 	@echo "installing mjlab and Brax into $(VENV)-simulators (some minutes)"
 	$(PYTHON) -m venv $(VENV)-simulators
-	$(VENV)-simulators/bin/python -m pip install --disable-pip-version-check --quiet \
+	$(VENV)-simulators/bin/python $(pip) \
 		--requirement tests/simulators/requirements.txt --editable .
 	@touch $@
 
 $(VENV)-peers/installed: pyproject.toml benchmarks/requirements-replay.txt
 	@echo "installing other libraries into $(VENV)-peers (some minutes)"
 	$(PYTHON) -m venv $(VENV)-peers
-	$(VENV)-peers/bin/python -m pip install --disable-pip-version-check --quiet \
+	$(VENV)-peers/bin/python $(pip) \
 		--requirement benchmarks/requirements-replay.txt --editable .
 	@touch $@
 
 $(VENV)-learners/installed: pyproject.toml benchmarks/requirements-agents.txt
 	@echo "installing other learners into $(VENV)-learners (a few minutes)"
 	$(PYTHON) -m venv $(VENV)-learners
-	$(VENV)-learners/bin/python -m pip install --disable-pip-version-check --quiet \
+	$(VENV)-learners/bin/python $(pip) \
 		--requirement benchmarks/requirements-agents.txt --editable ".[render]"
 	@touch $@
 

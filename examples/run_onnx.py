@@ -12,13 +12,15 @@ import onnxruntime
 
 session = onnxruntime.InferenceSession(sys.argv[1])
 metadata = session.get_modelmeta().custom_metadata_map
-dtypes = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(uint8)": np.uint8}
-dtypes |= {"tensor(int8)": np.int8, "tensor(bool)": np.bool_}
+dtypes = {"float": "float32", "double": "float64"}  # other types have the names of NumPy
 
 
 def policy(observation: dict[str, Any]) -> Any:
     """Return the action for one observation, a dict with the inputs of the model as keys."""
-    rows = {x.name: np.asarray(observation[x.name], dtypes[x.type])[np.newaxis] for x in session.get_inputs()}
+    rows = {}
+    for x in session.get_inputs():
+        name = x.type.removeprefix("tensor(").removesuffix(")")
+        rows[x.name] = np.asarray(observation[x.name], dtypes.get(name, name))[np.newaxis]
     return session.run(["action"], rows)[0][0]
 
 

@@ -33,7 +33,7 @@ COMMANDS = {
     "record": "Record episodes in an archive.",
     "inspect": "Show lengths, returns, success and goals of an archive.",
     "train": "Train an agent on a goal environment.",
-    "watch": "Show an environment with an agent, a policy, random actions or the keyboard.",
+    "watch": "Show an environment with an agent, a policy or random actions.",
     "compare": "Compare groups of runs: success rates, time until a success rate, and learning curves.",
     "evaluate": "Show where a policy succeeds: by goal, by distance and over time.",
     "export": "Write the policy of a run as ONNX, or as a small policy file.",
@@ -44,8 +44,9 @@ COMMANDS = {
 
 REMOVED = {
     "show-relabeling": "copy the program examples/show_relabeling.py of the repository, which draws it",
+    "watch --keys": "play with gymnasium.utils.play.play(env, keys_to_action={'a': action, ..})",
 }
-"""What replaces a removed command, until version 1.0."""
+"""What replaces a removed command or option, until version 1.0."""
 
 REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
 """Packages whose versions a bug report needs."""
@@ -135,8 +136,8 @@ def _run(name: str, *arguments: str) -> int:
         return _print_versions()
     if name == "--tyro-print-completion":
         return _print_completion(name, *arguments)
-    if name in REMOVED:
-        raise CommandError(f"`her {name}` was removed; {REMOVED[name]}")
+    for removed in REMOVED.keys() & {name, *(f"{name} {each}" for each in arguments)}:
+        raise CommandError(f"`her {removed}` was removed; {REMOVED[removed]}")
     if name not in COMMANDS:
         meant = difflib.get_close_matches(name, COMMANDS, n=1)
         raise CommandError(

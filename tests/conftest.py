@@ -11,5 +11,6 @@ os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 # With the small networks of the tests, one thread is fastest. torch reads this when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("suite", deadline=None)  # the time of an example depends on the machine
+# The time of an example depends on the machine.
+settings.register_profile("suite", deadline=None, max_examples=50)
 settings.load_profile("suite")

@@ -387,7 +387,8 @@ class BoxActions:
         if not space.is_bounded():
             raise TypeError(
                 f"{algo} needs an action space with finite bounds, got {space}; set bounds with "
-                f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1, 1, {space.shape}))"
+                f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1, 1, {space.shape})), "
+                "or action_space= of GoalSimulator"
             )
         self.count = math.prod(space.shape)
         self._shape = space.shape

@@ -182,10 +182,10 @@ class GoalInputs:
             shift: Any = {"random_shift": random_shift, "generator": generator}
             self.critic = GoalInputs(observation_space, device, keys=critic_keys, **shift)
         self._has_mask = num_actions > 0 and MASK in observation_space.spaces
-        if self._has_mask and (shape := observation_space[MASK].shape) != (num_actions,):
+        if self._has_mask and observation_space[MASK].shape != (num_actions,):
             raise TypeError(
-                f"{MASK!r} must have one value for each action, so the shape ({num_actions},), got {shape}; "
-                "correct the observation space, or rename the key if it has another meaning"
+                f"{MASK!r} must have one value for each action, so the shape ({num_actions},), got "
+                f"{observation_space[MASK]}; correct the space, or rename the key if it means something else"
             )
         self.keys = (*keys, *[MASK] * self._has_mask)
 

@@ -155,7 +155,7 @@ def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
     is_small = _num_products(config) < LEAST_PRODUCTS["cuda"]
-    if is_small and all(len(each.shape) < 3 for each in leaf_spaces(observation_space).values()):
+    if is_small and all(len(each.shape or ()) < 3 for each in leaf_spaces(observation_space).values()):
         return "cpu", "networks and batches are small; a GPU would not be faster"
     return "cuda", torch.cuda.get_device_name()
 

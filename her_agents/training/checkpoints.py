@@ -159,7 +159,8 @@ def export_policy(
     file = best_checkpoint(path)
     checkpoint = load_checkpoint(file)
     config = checkpoint["config"] | {"critic_keys": []}  # the policy does not need them
-    spaces_ = describe_spaces(*map(space_from_json, checkpoint["spaces"]), config.get("use_keys", ()))
+    observation_space, action_space = map(space_from_json, checkpoint["spaces"])
+    spaces_ = describe_spaces(observation_space, action_space, config.get("use_keys", ()))
     state = load_agent(file, agent=agent).policy_state()
     arrays = {
         f"network/{name}": tensor.numpy().astype(np.float16) for name, tensor in state["network"].items()

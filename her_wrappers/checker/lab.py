@@ -379,7 +379,7 @@ class Lab:
         if self.env is None or self.rollout.failure is not None or not self.run.steps:
             return None
         try:
-            _ = self.new_generators
+            _ = self.new_generators  # takes the further steps, once
             return experiment(self.env)
         except PolicyError as error:
             self.rollout.policy_error = self.rollout.policy_error or error
@@ -483,7 +483,7 @@ class Lab:
         return None
 
     @cached_property
-    def divergence(self) -> Divergence | None:
+    def first_divergence(self) -> Divergence | None:
         """First difference between the run and its replay on a replica while another replica takes steps.
 
         The other replica shows state that environments share, such as class attributes.
@@ -509,7 +509,7 @@ class Lab:
             call_function(function, *self.batch([0, 1, 2], self.info_form(REWARD) or "an empty dict"))
 
     @memoized
-    def change(self, name: str) -> str:
+    def changed_result(self, name: str) -> str:
         """Return a sentence about a result that changed with the state of the environment; empty if none did.
 
         The results are those of a replica at the steps of episodes, and those of the environment at the end

@@ -38,7 +38,7 @@ class Replicas:
             self.absence = "replicas=False: no second environment was made"
         self._made: list[CheckedEnv] = []
         self._env, self._given, self._enabled = env, factory, enabled
-        self._copy = _from_copy(env) if enabled and factory is None else None
+        self._copies_factory = _from_copy(env) if enabled and factory is None else None
 
     @cached_property
     def _factory(self) -> Factory | None:
@@ -55,11 +55,11 @@ class Replicas:
     @property
     def can_be_made(self) -> bool:
         """Whether there is a way to make replicas."""
-        return (self._factory or self._copy) is not None
+        return (self._factory or self._copies_factory) is not None
 
     def make(self) -> CheckedEnv:
         """Return a new replica; call this only if replicas `can_be_made`."""
-        factory = self._factory or self._copy
+        factory = self._factory or self._copies_factory
         self._made.append(factory() if factory else None)
         return self._made[-1]
 

@@ -315,8 +315,8 @@ def _new_runs(
         make_agent(config, observation_space, action_space)
         for option in ("termination", "goal_selection_strategy"):
             find_function(option, getattr(config, option))
-        known = {*OBSERVATION_KEYS, *config.use_keys, *config.critic_keys, MASK}
-        if unused := sorted(observation_space.keys() - known):
+        used = {*OBSERVATION_KEYS, *config.use_keys, *config.critic_keys, MASK}
+        if unused := sorted(observation_space.keys() - used):
             print(
                 f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
                 "keys, and --critic-keys adds keys that only the critics use."

@@ -1,31 +1,25 @@
-"""``her watch``: show an environment with an agent, a policy, random actions or the keyboard."""
+"""``her watch``: show an environment with an agent, a policy or random actions."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import Positional, arg
 
-from her_envs.canvas import Window, require_pygame
+from her_envs.canvas import Window
 from her_wrappers.commands import terminal
 from her_wrappers.commands.pictures import picture_of, require_movie, write_movie
 from her_wrappers.commands.policies import is_run, open_policy, policy_of_recipe
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive
-from her_wrappers.goals.success_flag import flag_of
 
 if TYPE_CHECKING:
     from her_agents.training.evaluation import EpisodeResult
-
-NUMBERED_KEYS = string.digits + string.ascii_lowercase
-"""Keyboard keys of the actions 0, 1, 2, ..., in this order."""
 
 
 def watch(
@@ -35,7 +29,6 @@ def watch(
     policy: str | None = None,
     env: str | None = None,
     recipe: str | None = None,
-    keys: FlagCreatePairsOff[bool] = False,
     episodes: Positive = 10,
     record: Path | None = None,
     show: bool = True,
@@ -43,13 +36,13 @@ def watch(
     seed: NotNegative = 0,
     fps: Positive | None = None,
 ) -> None:
-    """Show an environment with an agent, a policy, random actions or the keyboard; measure the success rate.
+    """Show an environment with an agent, a policy or random actions, and measure the success rate.
 
     Escape stops.
 
     For example:
 
-    - her watch her_envs/PointMaze-v0 -o layout=four_rooms --keys
+    - her watch her_envs/PointMaze-v0 -o layout=four_rooms
     - her watch her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif
     - her watch runs/PointReach-v0-sac-0 --record reach.mp4
     - her watch --recipe fetch_push
@@ -62,8 +55,6 @@ def watch(
             of the target, or random actions if the target is an environment.
         env: The environment for an agent; by default the environment of its run.
         recipe: Show the trained policy of a recipe.
-        keys: Choose the actions with the keyboard: arrow keys for a Box of shape (2,), else one key for each
-            action or action component, 0 to 9, then a to z.
         episodes: Number of episodes.
         record: File to write, .gif or .mp4, instead of opening a window; no display is needed. MP4 needs
             imageio and PyAV.
@@ -75,8 +66,6 @@ def watch(
     if (target is None) == (recipe is None):
         given = "neither" if target is None else "both"
         raise CommandError(f"expected either TARGET (an environment or a run) or --recipe NAME, got {given}")
-    if keys and (policy or record or not show):
-        raise CommandError("--keys cannot be combined with --policy, --record or --no-show; remove these")
     if record is not None:
         require_movie(record)
     options = terminal.parse_options(option)
@@ -104,16 +93,13 @@ def watch(
             except RuntimeError as error:
                 raise CommandError(f"{error}; without a display, use --record out.gif", 3) from error
             with contextlib.closing(window):
-                if keys:
-                    _play(shown, seed, fps)
-                else:
 
-                    def show_step(caption: str) -> None:
-                        if {"escape", "q"} & window.pressed_keys():
-                            raise _Quit
-                        window.show(picture_of(shown), caption, fps)
+                def show_step(caption: str) -> None:
+                    if {"escape", "q"} & window.pressed_keys():
+                        raise _Quit
+                    window.show(picture_of(shown), caption, fps)
 
-                    _run(shown, act, episodes, seed, show_step)
+                _run(shown, act, episodes, seed, show_step)
 
 
 class _Quit(Exception):  # noqa: N818 - not an error
@@ -146,52 +132,3 @@ def _run(env: gym.Env[Any, Any], act: Policy, episodes: int, seed: int, show: Ca
 def _text(result: EpisodeResult) -> str:
     success = "success" if result.success else "no success"
     return f"step {result.length} | return {result.total:.4g} | {success}"
-
-
-def _play(env: gym.Env[Any, Any], seed: int, fps: int) -> None:
-    """Let the user choose the actions; each step waits for a key."""
-    keys = key_map(env.action_space)
-    from gymnasium.utils.play import play
-
-    from her_agents.training.evaluation import EpisodeResult
-
-    result, number = EpisodeResult(), 1
-
-    def count(before: Any, after: Any, action: Any, reward: Any, *ends: Any) -> None:
-        nonlocal result, number
-        terminated, truncated, info = ends
-        result = result.after(reward, bool(flag_of(info)))
-        if terminated or truncated:
-            print(f"episode {number}: {_text(result)}")
-            result, number = EpisodeResult(), number + 1
-
-    is_plane = env.action_space.shape == (2,)
-    print(f"{'arrow keys move' if is_plane else '0 to 9, then a to z choose an action'}; escape quits")
-    env.reset(seed=seed)  # play(seed=...) would use the same seed in all episodes
-    # Keys without a meaning make a step too, so they need a valid action.
-    first = next(iter(keys.values()))
-    play(env, fps=fps, keys_to_action=keys, noop=first, callback=count, wait_on_player=True)
-
-
-def key_map(space: spaces.Space[Any]) -> dict[Any, Any]:
-    """Return the action of each key or combination of keys, for `gymnasium.utils.play.play`.
-
-    In a Box, a numbered key sets one component to its upper bound and all others to their lower bounds.
-    """
-    if isinstance(space, spaces.Discrete) and space.n <= len(NUMBERED_KEYS):
-        return {key: int(space.start) + i for i, key in enumerate(NUMBERED_KEYS[: space.n])}
-    if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.shape[0] > len(NUMBERED_KEYS):
-        raise CommandError(
-            f"--keys supports a Discrete action space of at most {len(NUMBERED_KEYS)} actions, or a Box with "
-            f"one axis and at most {len(NUMBERED_KEYS)} components, got {space}; use --policy instead"
-        )
-    if space.shape != (2,):
-        numbers = np.arange(*space.shape)
-        return {NUMBERED_KEYS[i]: np.where(numbers == i, space.high, space.low) for i in numbers}
-    pygame, middle = require_pygame(), np.zeros_like(space.low)
-    keys = {}
-    for x, across in ((space.low, pygame.K_LEFT), (middle, None), (space.high, pygame.K_RIGHT)):
-        for y, along in ((space.low, pygame.K_DOWN), (middle, None), (space.high, pygame.K_UP)):
-            keys[tuple(key for key in (across, along) if key)] = np.array([x[0], y[1]])
-    del keys[()]  # no key, no action
-    return keys

@@ -85,7 +85,7 @@ def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> An
 
     Example:
         >>> from her_wrappers.conformance.adapters.ours import Ours
-        >>> @parametrize_with_rules(Ours)
+        >>> @parametrize_with_rules(Ours)  # doctest: +SKIP
         ... def test_my_buffer(finding):
         ...     assert finding is None
     """

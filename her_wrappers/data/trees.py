@@ -40,8 +40,11 @@ def leaves_by_path(tree: Tree, path: Path = ()) -> dict[Path, Any]:
     return {place: leaf for leaves in parts for place, leaf in leaves.items()}
 
 
-def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
-    """Return the tree with ``function`` applied to each leaf."""
+def map_tree(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
+    """Return the tree with ``function`` applied to each leaf, with the same leaves of ``others``."""
+    if others and isinstance(tree, dict | tuple):
+        parts = [map_tree(function, *(each[key] for each in (tree, *others))) for key in _keys(tree)]
+        return dict(zip(tree, parts, strict=True)) if isinstance(tree, dict) else tuple_like(tree, parts)
     if isinstance(tree, dict):
         # Arrays are tested first, since most leaves are arrays and a function call takes longer.
         return {
@@ -50,7 +53,7 @@ def map_tree(function: Callable[[Any], Any], tree: Tree) -> Tree:
         }
     if isinstance(tree, tuple):
         return tuple_like(tree, (map_tree(function, part) for part in tree))
-    return function(tree)
+    return function(tree, *others)
 
 
 def tuple_like(original: tuple[Any, ...], parts: Iterable[Any]) -> Any:

@@ -125,7 +125,9 @@ def _read_run(path: Path) -> Facts:
     history = read_progress(path / PROGRESS) if (path / PROGRESS).exists() else []
     numbers = [each.stem.removeprefix("buffer-") for each in path.glob("buffer-*.replay")]
     latest = max(filter(str.isdigit, numbers), key=int, default="")
-    saved = HindsightReplayBuffer.load(path / f"buffer-{latest}.replay").episodes() if latest else ()
+    is_on_device = options["options"]["on_device"][0]  # whose buffer has steps, not episodes
+    has_episodes = latest and not is_on_device
+    saved = HindsightReplayBuffer.load(path / f"buffer-{latest}.replay").episodes() if has_episodes else ()
     facts = Facts.of(str(path), _blocks(saved), history=history, **options)
     if not len(facts) and not history:
         raise ValueError(f"{path} has neither an evaluation nor a saved buffer; train for at least one epoch")
@@ -145,6 +147,7 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
             "n_sampled_goal", config.get("n_sampled_goal", DEFAULT_SAMPLED_GOALS), at_least=1
         )
         relabeled *= sampled / (sampled + 1)
+    unjudged = {"updates_per_step"} if config.get("on_device") else set()  # usual values are per environment
     return {
         "gamma": require_gamma(config["gamma"]),
         "clip_targets": bool(config["clip_targets"]),
@@ -152,7 +155,7 @@ def options_of_config(config: Mapping[str, Any]) -> dict[str, Any]:
         "batch_size": require_count("batch_size", config["batch_size"], at_least=1),
         "normalizes": True,
         "relabeled_share": relabeled if config.get("her", True) else 0.0,
-        "options": with_defaults(config),
+        "options": {name: each for name, each in with_defaults(config).items() if name not in unjudged},
     }
 
 

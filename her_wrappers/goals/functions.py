@@ -21,6 +21,15 @@ Always pass positional arguments, since gymnasium-robotics names the second para
 """
 
 
+REWARD_TOLERANCE = 1e-4
+"""Relative and absolute tolerance of recorded rewards, since observations may be rounded."""
+
+
+def rewards_agree(recorded: Any, computed: Any) -> Any:
+    """Return whether recorded rewards are those that a function computes; both are (B,) arrays or tensors."""
+    return abs(recorded - computed) <= REWARD_TOLERANCE * (1 + abs(computed))
+
+
 def are_trivial(compute_reward: GoalFunction, achieved_goal: Any, goal: Any, info: Any) -> np.ndarray:
     """Return whether each of B new goals is trivial, (B,) bool: achieved before the step already.
 

@@ -212,3 +212,26 @@ class Statistics:
     trivial_share: float
     mean_ahead: float
     demonstrations: Statistics | None = None
+
+
+def statistics_of(
+    batch: Batch, ahead: Any, is_trivial: Any, *, num_transitions: int, num_episodes: int, nbytes: int
+) -> Statistics:
+    """Return the statistics of a buffer that returned ``batch``, in which all values are arrays.
+
+    ``ahead``, (B,), is the number of steps from each row to the transition that supplied its new goal.
+    ``is_trivial`` has a bool for each relabeled row.
+    """
+    rows = batch.relabeled
+    means = {
+        "relabeled_share": rows,
+        "relabeled_reward": batch.rewards[rows],
+        "original_reward": batch.rewards[~rows],
+        "terminated_share": batch.terminations[rows],
+        "trivial_share": is_trivial,
+        "mean_ahead": ahead[rows & (batch.strategy != "desired")],  # no transition achieved desired goals
+    }
+    shares: dict[str, Any] = {
+        name: float(each.mean()) if len(each) else float("nan") for name, each in means.items()
+    }
+    return Statistics(num_transitions, num_episodes, num_transitions / num_episodes, nbytes, **shares)

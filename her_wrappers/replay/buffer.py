@@ -163,16 +163,18 @@ class HindsightReplayBuffer:
         self.observation_space, self.action_space = space, action_space
         self._device = None if device is None else _require_device(device, space, action_space)
         self._attachment: dict[str, Json] = {}  # JSON that an integration saves with the buffer
+        self._lock = fork_safe_lock()
         self._set_up(make_replay(space, action_space, options))
 
     def _set_up(self, replay: RelabeledReplay) -> None:
         """Use an empty ``replay``, and make a buffer for its demonstrations, if there are any."""
-        self._replay, self._lock = replay, fork_safe_lock()
+        self._replay = replay
         keys, size = replay.options.info_keys, replay.options.buffer_size
         self._open_episodes = OpenEpisodes(self.observation_space, self.action_space, keys, size)
         self._demonstrations: HindsightReplayBuffer | None = None
         if replay.demonstrations is not None:
-            view = self._demonstrations = copy.copy(self)  # with the same spaces and device
+            view = self._demonstrations = copy.copy(self)  # with the same spaces, device and lock
+            view._lock = self._lock  # noqa: SLF001 - same class; the buffer samples from its demonstrations
             view._set_up(replay.demonstrations)  # noqa: SLF001 - same class
 
     @classmethod
@@ -542,6 +544,8 @@ class HindsightReplayBuffer:
         """Restore the attributes, with a new lock."""
         self.__dict__.update(state)
         self._lock = fork_safe_lock()
+        if self._demonstrations is not None:
+            self._demonstrations._lock = self._lock  # noqa: SLF001 - same class
 
 
 def _require_device(device: Any, *spaces_: spaces.Space[Any]) -> torch.device:

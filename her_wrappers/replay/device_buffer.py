@@ -14,12 +14,12 @@ from gymnasium import spaces
 from torch import Tensor
 
 from her_wrappers.data.arrays import ArrayFile, as_corrupt, write_arrays
-from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.goals.functions import GoalFunction, rewards_agree
 from her_wrappers.goals.interface import OBSERVATION_KEYS, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
-from her_wrappers.replay.batch import Batch, Provenance, Statistics
-from her_wrappers.replay.goal_selection import Geometric, GoalSelection, episode, final, future
+from her_wrappers.replay.batch import Batch, Provenance, Statistics, statistics_of
+from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, GoalSelection, final, future
 from her_wrappers.replay.lanes import Lanes, NewGoals, SimulatorStep, Steps
 from her_wrappers.replay.options import (
     BufferOptions,
@@ -31,7 +31,7 @@ from her_wrappers.replay.options import (
 from her_wrappers.replay.relabeling import (
     BatchFunction,
     TerminationMode,
-    remedy_for_infos,
+    reads_unstored_info,
     resolve_termination,
 )
 from her_wrappers.replay.tensors import find_device, is_capturing
@@ -295,27 +295,25 @@ class DeviceReplayBuffer:
             chosen = component == number
             slots = torch.where(chosen, self._lanes.find(lane, row), slots)
             index = torch.where(chosen, self._lanes.index(lane, found), index)
-            takes_desired = chosen if each.takes_desired else None  # it is the last component
+            takes_desired = chosen if each.takes_desired else None  # "desired" is the last component
         values = self._lanes.goals(slots, takes_desired) if self._components else {}
         return NewGoals(component < len(self._components), values), index
 
     def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
         """Return the row of a state in the episode of each step, as a strategy selects it."""
-        left = steps.last - steps.row
-        if select is future:
-            return steps.row + 1 + (random * left).long()
-        if select is final:
-            return steps.last
-        if isinstance(select, Geometric):
+        if isinstance(select, Geometric):  # its function is written with NumPy
+            left = steps.last - steps.row
             tail = 1 + random * torch.expm1(left * math.log(select.gamma))
             ahead = (tail.log() / math.log(select.gamma)).ceil().long()
             return steps.row + ahead.clamp(min=1).minimum(left)
-        first = self._lanes.first_row(steps)
-        length = steps.last - first
-        if select is episode:
-            return first + 1 + (random * length).long()
+        # The results of two strategies do not depend on the first row, so the oldest stored one is not found.
+        first = steps.first if select in {future, final} else self._lanes.first_stored_row(steps)
+        t, length = steps.row - first, steps.last - first
+        if select in STRATEGIES.values():
+            chosen: Tensor = select(t, length, random)
+            return first + chosen
         [function] = select.args  # without the wrapper for arrays, `validated`
-        chosen = function(steps.row - first, length, self.generator)
+        chosen = function(t, length, self.generator)
         chosen = self._require_rows("the goal selection strategy", chosen, len(length))
         return first + chosen.clamp(min=1).minimum(length)
 
@@ -364,9 +362,7 @@ class DeviceReplayBuffer:
         except KeyError as error:
             key = error.args[0] if error.args else None
             if name != "reward_fn" and isinstance(key, str) and key not in arguments[2]:
-                raise ValueError(
-                    f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
-                ) from error
+                raise ValueError(reads_unstored_info(name, key)) from error
             raise
         return self._require_rows(name, result, count)
 
@@ -451,34 +447,19 @@ class DeviceReplayBuffer:
         state = self.generator.get_state()
         batch = self._sample(size)
         self.generator.set_state(state)
-        rows, trivial = batch.relabeled, batch.relabeled[:0]
+        trivial = batch.relabeled[:0]
         if self.options.can_relabel:
             lane, goal = batch.lane, batch.observations["desired_goal"]
             info = self._lanes.infos(self._lanes.slots_of_steps(lane, batch.index))
             before, at_goal = (
                 self._rewards(batch, goal, info, each) for each in (batch.observations["achieved_goal"], goal)
             )
-            trivial = (before == at_goal)[rows]
+            trivial = (before == at_goal)[batch.relabeled]
         ahead = (batch.goal_index - batch.index) / torch.where(batch.is_demonstration, 1, self.num_envs)
-        with_achieved = rows & torch.from_numpy(batch.strategy != "desired").to(self.device)
         stored = self._lanes.spread(len(self))
         num_episodes = len(set((stored.first * self.num_envs + stored.lane).tolist()))
-
-        def mean(values: Tensor) -> float:
-            return float(values.double().mean())  # NaN without values
-
-        return Statistics(
-            num_transitions=len(self),
-            num_episodes=num_episodes,
-            mean_length=len(self) / num_episodes,
-            nbytes=self.nbytes,
-            relabeled_share=mean(rows),
-            relabeled_reward=mean(batch.rewards[rows]),
-            original_reward=mean(batch.rewards[~rows]),
-            terminated_share=mean(batch.terminations[rows]),
-            trivial_share=mean(trivial),
-            mean_ahead=mean(ahead[with_achieved]),
-        )
+        counts = {"num_transitions": len(self), "num_episodes": num_episodes, "nbytes": self.nbytes}
+        return statistics_of(batch.to_numpy(), ahead.cpu().numpy(), trivial.cpu().numpy(), **counts)
 
     def _inspect(self) -> None:
         """Raise ValueError if an invalid value was added; warn if recorded rewards or terminations differ."""
@@ -490,7 +471,7 @@ class DeviceReplayBuffer:
         batch, info = self._lanes.read(slots, steps.number, self.options.gamma), self._lanes.infos(slots[0])
         achieved, goal = (batch.next_observations[key] for key in OBSERVATION_KEYS[1:])
         rewards, best = (self._rewards(batch, each, info) for each in (goal, achieved))
-        differ = (~torch.isclose(rewards, batch.rewards, rtol=1e-4, atol=1e-5)).nonzero()[:, 0].tolist()
+        differ = (~rewards_agree(batch.rewards, rewards)).nonzero()[:, 0].tolist()
         if differ:
             found, recorded = (float(each[differ[0]]) + 0.0 for each in (rewards, batch.rewards))  # no -0
             self._warn_once(

@@ -2,8 +2,8 @@
 
 Most strategies choose, for each step, a state of the same episode, whose achieved goal becomes the new goal.
 Such a strategy is a function from indices of steps to indices of states. To add one, write a function like
-`future` and list it in `STRATEGIES`. The states of an episode of T steps are numbered 0..T: step t leads from
-state t to state t + 1.
+`future` and list it in `STRATEGIES`; with `uniform_below`, it accepts arrays and tensors. The states of an
+episode of T steps are numbered 0..T: step t leads from state t to state t + 1.
 
 Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 """
@@ -29,8 +29,11 @@ def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator)
     """Sample ``count`` integers from 0 to ``bound`` - 1, three times as fast as ``rng.integers``.
 
     ``bound`` is an integer, or an array with the bound of each sample. A random float64 below 1 is multiplied
-    by the bound. Even for the largest such float64, the rounded product is below the bound.
+    by the bound. Even for the largest such float64, the rounded product is below the bound. Instead of a
+    generator, `DeviceReplayBuffer` passes such numbers as a tensor, and gets a tensor.
     """
+    if not isinstance(rng, np.random.Generator):
+        return (rng * bound).long()
     fractions = rng.random(count)
     integers: NDArray[np.int64] = np.multiply(fractions, bound, out=fractions).astype(np.int64)
     return integers

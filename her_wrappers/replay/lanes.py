@@ -131,7 +131,8 @@ class Lanes:
         """Allocate ``states`` rows for each environment, and rows for demonstrated steps and episodes."""
         self.num_demonstrations = num_demonstrations
         self.num_demonstrated_episodes = num_demonstrated_episodes
-        self._size = states + 1  # one slot may be overwritten before its state is complete
+        # `_write_first_states` writes one state too many in the lanes whose episodes continue.
+        self._size = states + 1
         slots = self.num_envs * self._size + num_demonstrations + num_demonstrated_episodes
         try:
             widths = {dtype: columns.step for dtype, columns in self._columns.items()}
@@ -144,8 +145,8 @@ class Lanes:
                 "steps_per_env=, or pass max_bytes="
             ) from error
         self._infos: dict[str, Tensor] = {}  # allocated by the first step, which has their shapes
-        self._all = torch.arange(self.num_envs, device=self.device)
-        self._begins = self._all * self._size
+        self._lane_numbers = torch.arange(self.num_envs, device=self.device)
+        self._first_slots = self._lane_numbers * self._size
         # Of each lane: numbers of the next row and step, of the oldest ones that are stored, and of the
         # episode; the number of stored steps of this and all earlier lanes; the first invalid step.
         self._next_row, self._next_step, self._oldest_row, self._oldest_step, self._ends = (
@@ -172,15 +173,15 @@ class Lanes:
         if step.first_observation is not None:
             self.begin_episodes(step.first_observation, None, max_steps)
         row = self._next_row - 1
-        here = self._own(row)
+        here = self._slots(row)
         for dtype, block in values.items():
             self._rows[dtype][:, self._columns[dtype].desired :].index_copy_(0, here, block)
         for key, value in infos.items():
             column = self._info_column(key, value)
             column.index_copy_(0, here, value.to(column.dtype))
-        self._row_of_step.index_copy_(0, self._own(self._next_step), row)
+        self._row_of_step.index_copy_(0, self._slots(self._next_step), row)
         self._write_states(last, self._episode)
-        self._spans[:, 1].index_copy_(0, self._own(self._episode), self._next_row)
+        self._spans[:, 1].index_copy_(0, self._slots(self._episode), self._next_row)
         is_invalid = ~step.reward.isfinite()
         for blocks in (values, last):
             for dtype, block in blocks.items():
@@ -190,42 +191,42 @@ class Lanes:
                         is_invalid |= block[:, self._columns[dtype].observation :].isinf().any(1)
         self._invalid.copy_(torch.where(is_invalid & (self._invalid < 0), self._next_step, self._invalid))
         self._next_row += 1
-        self._begin(following, step.terminated | step.truncated, max_steps)
+        self._write_first_states(following, step.terminated | step.truncated, max_steps)
 
     def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None, max_steps: int) -> None:
         """Begin new episodes in some lanes; see `DeviceReplayBuffer.begin_episodes`."""
         blocks = self._blocks(observation, self._state)
-        began = self._all >= 0 if mask is None else self._checked("mask", mask, torch.bool, ())
-        first = self._spans[self._own(self._episode), 0]
+        began = self._lane_numbers >= 0 if mask is None else self._checked("mask", mask, torch.bool, ())
+        first = self._spans[self._slots(self._episode), 0]
         is_open = began & (self._next_row - 1 > first)
         flags = self._rows[torch.bool][:, -2:]  # terminated and truncated
-        previous = self._own(self._next_row - 2)
+        previous = self._slots(self._next_row - 2)
         truncated = flags[previous, 1] | (is_open & ~flags[previous, 0])
         flags[:, 1].index_copy_(0, previous, truncated)
-        self._begin(blocks, began, max_steps)
+        self._write_first_states(blocks, began, max_steps)
 
-    def _begin(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
+    def _write_first_states(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
         """Write states to the next rows. In the lanes ``began``, they are the first states of episodes.
 
         In the other lanes, they have no meaning, and the next states overwrite them.
         """
         self._write_states(blocks, self._episode + 1)
         span = self._next_row[:, None].expand(-1, 2)
-        self._spans.index_copy_(0, self._own(self._episode + 1), span)
+        self._spans.index_copy_(0, self._slots(self._episode + 1), span)
         self._next_row += began
         self._episode += began
         self._next_step.copy_(self._next_row - 1 - self._episode)
         self._oldest_row.copy_((self._next_row + 1 - self._size).clamp(min=0))
-        oldest = self._oldest_row - self._episode_of_row[self._own(self._oldest_row)]
+        oldest = self._oldest_row - self._episode_of_row[self._slots(self._oldest_row)]
         self._oldest_step.copy_(oldest.maximum(self._next_step - max_steps))
         self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
 
-    def _own(self, number: Tensor) -> Tensor:
-        """Return the slots of a row, step or episode of each lane; `find` does the same for any lanes."""
-        return self._begins + number % self._size
+    def _slots(self, number: Tensor) -> Tensor:
+        """Return the slot of one row, step or episode of each lane; `find` does the same for given lanes."""
+        return self._first_slots + number % self._size
 
     def _write_states(self, blocks: Blocks, episode: Tensor) -> None:
-        slots = self._own(self._next_row)
+        slots = self._slots(self._next_row)
         for dtype, values in blocks.items():
             self._rows[dtype][:, : self._columns[dtype].desired].index_copy_(0, slots, values)
         self._episode_of_row.index_copy_(0, slots, episode)
@@ -321,7 +322,7 @@ class Lanes:
         index = number * self.num_envs + lane + self.num_demonstrations
         return torch.where(lane < self.num_envs, index, number) if self.num_demonstrations else index
 
-    def first_row(self, steps: Steps) -> Tensor:
+    def first_stored_row(self, steps: Steps) -> Tensor:
         """Return the row of the oldest stored state in the episode of each step."""
         oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
         return torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)

@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.batch import Batch, Provenance, Statistics
+from her_wrappers.replay.batch import Batch, Provenance, Statistics, statistics_of
 from her_wrappers.replay.n_step import n_step_returns
 from her_wrappers.replay.options import BufferOptions, functions_missing
 from her_wrappers.replay.priorities import INITIAL_PRIORITY, PrioritySampler
@@ -174,24 +174,13 @@ class RelabeledReplay:
         """Return statistics of the episodes and of a batch, drawn with a copy of the random generator."""
         stored = self.storage.stored
         draws = self.sampler.draw(1, batch_size, copy.deepcopy(self.sampler.rng))
-        batch, num_episodes = self._make_batch(draws, 0), stored.end_episode - stored.first_episode
-        rows = batch.relabeled
-        with_achieved = rows & (batch.strategy != "desired")  # no transition achieved those goals
+        batch = self._make_batch(draws, 0)
         is_trivial = np.zeros(0, np.bool_)
-        if self.relabeler is not None and rows.any():
+        if self.relabeler is not None and batch.relabeled.any():
             is_trivial = self.relabeler.are_trivial(batch, self.storage.take_infos(batch.index))
-        return Statistics(
-            num_transitions=len(self),
-            num_episodes=num_episodes,
-            mean_length=len(self) / num_episodes,
-            nbytes=self.nbytes,
-            relabeled_share=float(rows.mean()),
-            relabeled_reward=_mean(batch.rewards[rows]),
-            original_reward=_mean(batch.rewards[~rows]),
-            terminated_share=_mean(batch.terminations[rows]),
-            trivial_share=_mean(is_trivial),
-            mean_ahead=_mean((batch.goal_index - batch.index)[with_achieved]),
-        )
+        num_episodes = stored.end_episode - stored.first_episode
+        counts = {"num_transitions": len(self), "num_episodes": num_episodes, "nbytes": self.nbytes}
+        return statistics_of(batch, batch.goal_index - batch.index, is_trivial, **counts)
 
     def verify(self) -> None:
         """Raise RuntimeError if the internal data are inconsistent."""
@@ -208,7 +197,3 @@ class RelabeledReplay:
             self.checks = EpisodeChecks(self.relabeler)
         if self.priorities is not None:
             self.priorities.largest = INITIAL_PRIORITY
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")

@@ -76,6 +76,11 @@ def remedy_for_infos(keys: Iterable[str]) -> str:
     )
 
 
+def reads_unstored_info(name: str, key: str) -> str:
+    """Return the error message for a goal function that reads an info which the buffer does not store."""
+    return f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
+
+
 class TerminationRule(NamedTuple):
     """How the terminations of relabeled steps are set."""
 
@@ -190,9 +195,7 @@ class Relabeler:
             is_goal_function = len(arguments) == 3  # reward_fn gets a batch, without infos
             key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
             if key is not None and key in missing_keys(function, *arguments):
-                raise ValueError(
-                    f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
-                ) from error
+                raise ValueError(reads_unstored_info(name, key)) from error
             error.add_note(f"{name} raised this for a batch of steps; the stored transitions are unchanged")
             raise
         result = np.asarray(result)

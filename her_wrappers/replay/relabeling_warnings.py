@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
+from her_wrappers.goals.functions import rewards_agree
 from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
@@ -20,7 +21,6 @@ CHECKED_EPISODES = 4  # from each power of two on, this number of episodes is ch
 BLOCK_EPISODES = 10  # maximum number of checked episodes per call that adds episodes
 STORED_EPISODES = 32  # maximum number of episodes that are compared with each other
 STORED_BYTES = 2**22  # maximum size of these episodes in bytes
-TOLERANCE = 1e-4  # relative and absolute tolerance of rewards, since observations may be rounded
 MAX_COMPONENTS = 256  # maximum number of compared components of one part of a goal, such as an image
 JUMP = 3.0  # a change in one step is a jump if it is this many times the largest other change
 
@@ -99,7 +99,7 @@ class EpisodeChecks:
         name, recorded = self._relabeler.reward_name, episodes.rewards.astype(np.float32)
         computed = self._relabeler.rewards_of(episodes, "desired_goal")
         with np.errstate(all="ignore"):
-            agree = np.abs(recorded - computed) <= TOLERANCE * (1 + np.abs(computed))
+            agree = rewards_agree(recorded, computed)
         if agree.all() or "rewards" in self.warned:
             return
         i = int(agree.argmin())

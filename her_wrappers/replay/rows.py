@@ -320,7 +320,7 @@ class RowStorage:
         span = stored.goal_spans[last]  # of the last episode to evict
         first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
         if first < stored.end:
-            # Its slot is stored, which belongs to only one number from the oldest stored number on.
+            # `steps` has the slot of its goal span, and the number follows from the oldest number and slot.
             slot = int(stored.steps[first % self.buffer_size])
             first_span = stored.first_span + (slot - stored.first_span) % len(stored.goal_spans)
         return stored._replace(first=first, first_episode=int(span[EPISODE]) + 1, first_span=first_span)

@@ -210,7 +210,6 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
                 with _reading(file):
                     mixed.rng.bit_generator.state = content["demonstrations"]
             buffer._set_up(mixed)
-        content["first"] += len(buffer.demonstrations or ())
         _restore(buffer._replay, file, header, given)
         with _reading(file):
             buffer._attachment = dict(content["attachment"])
@@ -253,7 +252,8 @@ def _load_demonstrations(
 def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Mapping[str, Any]) -> None:
     """Fill an empty replay with the episodes, priorities and states in a file."""
     storage, priorities, relabeler = replay.storage, replay.priorities, replay.relabeler
-    content, saved, first = header.content, header.options, header.content["first"]
+    content, saved = header.content, header.options
+    first = content["first"] + len(replay.demonstrations or ())  # the header counts from their end
     storage.stored = storage.stored._replace(first=first, end=first)
     is_inspected = True  # whether the saved flags of episodes are those of the present termination rule
     if relabeler is not None and replay.checks is not None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from her_wrappers.data.trees import leaf_arrays
+from her_wrappers.goals.functions import REWARD_TOLERANCE
 from her_wrappers.goals.interface import OBSERVATION_KEYS
-from her_wrappers.simulators.reading import leaves
 from her_wrappers.support.user_warning import warn_user
 
 MIN_ENDS = 3  # smallest number of ended episodes, all with the same fault, for an error
@@ -63,11 +64,8 @@ class Checks:
         """
         before, last, after = map(_rows, observations)
         change = torch.stack([(y - x).abs().sum(1).nan_to_num() for x, y in zip(before, last, strict=True)])
-        going, still, follows = (
-            ~ended,
-            (change == 0).all(0),
-            self._has_moved,
-        )  # the step before changed something
+        going, still = ~ended, (change == 0).all(0)
+        follows = self._has_moved  # the step before changed something
         self._largest = torch.maximum(self._largest, torch.where(going, change, -1.0).amax(1))
         jumps = ended & (change > 1.5 * self._largest[:, None]) & (self._largest[:, None] >= 0)  # (3, N)
         first = ended & torch.stack([(x == y).all(1) for x, y in zip(last, after, strict=True)])
@@ -97,7 +95,7 @@ class Checks:
 
     def add_rewards(self, reward: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
         """Compare the simulator's rewards with those for the goals before and after the step, (N,) each."""
-        margin = 1e-4 * (1 + reward.abs())
+        margin = REWARD_TOLERANCE * (1 + reward.abs())
         differs, varies = (reward - after).abs() > margin, (before - after).abs() > margin
         low, high = torch.minimum(before, after) - margin, torch.maximum(before, after) + margin
         between = (reward > low) & (reward < high)
@@ -166,7 +164,8 @@ class Checks:
 
 def _rows(observation: dict[str, Any]) -> list[torch.Tensor]:
     """Return all values of each of the three keys as a matrix (N, W)."""
-    parts = (
-        [leaf.reshape(len(leaf), -1).float() for leaf in leaves(observation[key])] for key in OBSERVATION_KEYS
-    )
-    return [torch.cat(part, 1) for part in parts]
+    matrices = []
+    for key in OBSERVATION_KEYS:
+        leaves: list[Any] = leaf_arrays(observation[key])
+        matrices.append(torch.cat([leaf.reshape(len(leaf), -1).float() for leaf in leaves], 1))
+    return matrices

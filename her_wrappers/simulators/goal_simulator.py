@@ -14,6 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from her_wrappers.data.infos import FINAL_NAMES
+from her_wrappers.data.trees import leaf_arrays, map_tree
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function, goal_spaces
@@ -22,7 +23,7 @@ from her_wrappers.replay.lanes import SimulatorStep
 from her_wrappers.replay.tensors import on_tensors
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
-from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, combine, find, leaves
+from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, find, keys_of
 from her_wrappers.simulators.single_env import SimulatorEnv
 from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
@@ -114,7 +115,7 @@ class GoalSimulator:
         self._checks = Checks(self._name, self.setting, self.max_steps, self.checks)
         self.notes = self._checks.notes
         observation = self.reset()
-        self.device = leaves(observation)[0].device
+        self.device = leaf_arrays(observation)[0].device
         self.single_observation_space: spaces.Dict = _space(observation)
         self.single_action_space = self._find_action_space()
 
@@ -211,7 +212,7 @@ class GoalSimulator:
         if seed is not None and not self.takes_seed:
             raise ValueError(f"seed must be None, since {self._name}.reset takes no seed, got {seed}")
         observation = self._read(self.sim.reset() if seed is None else self.sim.reset(seed=seed))
-        for leaf in leaves(observation):
+        for leaf in leaf_arrays(observation):
             if leaf.shape[:1] != (self.num_envs,):
                 raise ValueError(f"observation must have {self.num_envs} rows, got shape {tuple(leaf.shape)}")
         self._observation = observation
@@ -318,8 +319,8 @@ class GoalSimulator:
         for name, reader in readers.items():
             value = reader(raw) if callable(reader) else find(raw, reader)
             if value is None:
-                has = list(raw.keys()) if hasattr(raw, "keys") else type(raw).__name__
-                raise ValueError(f"{name}={reader!r} is not in the observation of {self._name}: {has}")
+                place = f"the observation of {self._name}: {keys_of(raw)}"
+                raise ValueError(f"{name}={reader!r} is not in {place}")
             self._is_numpy = isinstance(value, np.ndarray)
             found[name] = as_tensors(value, self.device)
         return found
@@ -354,22 +355,23 @@ class GoalSimulator:
         mask = find(near, (f"_{name}",))
         if isinstance(final, np.ndarray) and final.dtype == object:  # Gymnasium: dicts, and None
             ids = [i for i, row in enumerate(final) if row is not None]
-            final = combine(lambda *rows: np.stack(rows), *(final[i] for i in ids)) if ids else None
+            final = map_tree(lambda *rows: np.stack(rows), *(final[i] for i in ids)) if ids else None
         if final is None:
             return returned, ended
         rows = self._read(final)
-        shapes = [combine(lambda leaf: tuple(leaf.shape[1:]), tree) for tree in (rows, returned)]
-        place, (count, *others) = ended.cumsum(0) - 1, map(len, leaves(rows))  # place among those that ended
+        shapes = [map_tree(lambda leaf: tuple(leaf.shape[1:]), tree) for tree in (rows, returned)]
+        place = ended.cumsum(0) - 1  # among those that ended
+        count, *others = map(len, leaf_arrays(rows))
         if shapes[0] != shapes[1] or any(other != count for other in others):
             raise ValueError(f"last observations must have rows of the shapes {shapes[1]}, got {shapes[0]}")
         is_present = place < count if mask is None else as_tensors(mask, ended.device).bool()
         if ids is not None:
             ids = as_tensors(ids, ended.device).long()
             is_present = torch.zeros_like(ended).index_fill_(0, ids, True)
-            rows = combine(lambda row, now: now.index_copy(0, ids, row.to(now.dtype)), rows, returned)
+            rows = map_tree(lambda row, now: now.index_copy(0, ids, row.to(now.dtype)), rows, returned)
         elif count < self.num_envs:
             place = place.clamp(0, max(count - 1, 0))
-            rows = combine(lambda row, now: row.index_select(0, place) if count else now, rows, returned)
+            rows = map_tree(lambda row, now: row.index_select(0, place) if count else now, rows, returned)
         return choose(ended, rows, returned), ended & ~is_present
 
     def _column(self, key: str, infos: Any, ended: torch.Tensor) -> torch.Tensor:
@@ -377,8 +379,8 @@ class GoalSimulator:
         found = [find(infos, key), find(infos, f"final_info.{key}")]
         columns = [as_tensors(each, self.device) for each in found if each is not None]
         if not columns:
-            has = list(infos.keys()) if hasattr(infos, "keys") else type(infos).__name__
-            raise ValueError(f"info_keys has {key!r}, but the infos of {self._name} have {has}")
+            has = f"the infos of {self._name} have {keys_of(infos)}"
+            raise ValueError(f"info_keys has {key!r}, but {has}")
         return choose(ended, columns[-1], columns[0])  # type: ignore[no-any-return]
 
     def _reset_ended(self, last: dict[str, Any], ended: torch.Tensor) -> dict[str, Any]:

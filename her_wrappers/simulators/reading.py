@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch.utils.dlpack import from_dlpack
+
+from her_wrappers.data.trees import map_tree
 
 KeyPath: TypeAlias = str | tuple[str, ...]
 """Keys of nested dicts: ``"key"``, ``"key.key"``, a tuple of keys, or ``()`` for the whole dict."""
@@ -40,22 +41,10 @@ def as_tensors(value: Any, device: torch.device | None = None) -> Any:
     return tensor if device is None else tensor.to(device, non_blocking=True)
 
 
-def combine(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """Return ``function`` of the leaves of nested dicts that have the same keys."""
-    if isinstance(tree, dict):
-        return {key: combine(function, tree[key], *(other[key] for other in others)) for key in tree}
-    return function(tree, *others)
-
-
-def leaves(tree: Any) -> list[Any]:
-    """Return the leaves of nested dicts."""
-    return [leaf for part in tree.values() for leaf in leaves(part)] if isinstance(tree, dict) else [tree]
-
-
 def choose(mask: torch.Tensor, chosen: Any, others: Any) -> Any:
     """Return the rows of ``chosen`` where ``mask``, (N,) bool, is True, else those of ``others``."""
 
     def leaf(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         return torch.where(mask.reshape(-1, *[1] * (other.ndim - 1)), one.to(other.dtype), other)
 
-    return combine(leaf, chosen, others)
+    return map_tree(leaf, chosen, others)

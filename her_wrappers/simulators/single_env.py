@@ -8,9 +8,8 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from her_wrappers.data.trees import as_array
+from her_wrappers.data.trees import as_array, map_tree
 from her_wrappers.goals.success_flag import FLAG_NAMES
-from her_wrappers.simulators.reading import combine
 
 
 class SimulatorEnv(gym.Env[Any, Any]):
@@ -65,4 +64,4 @@ class SimulatorEnv(gym.Env[Any, Any]):
             self.simulator.close()
 
     def _row(self, tree: Any) -> Any:
-        return combine(lambda leaf: as_array(leaf[0]).copy(), tree)
+        return map_tree(lambda leaf: as_array(leaf[0]).copy(), tree)

@@ -12,9 +12,9 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from her_wrappers.data.trees import as_array
+from her_wrappers.data.trees import as_array, map_tree
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.simulators.reading import as_tensors, combine
+from her_wrappers.simulators.reading import as_tensors
 
 
 class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
@@ -40,7 +40,7 @@ class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             )
         seed = seed[0] if isinstance(seed, list | tuple) else seed
         super().reset(seed=seed)
-        return combine(as_array, self.simulator.reset(seed)), {}
+        return map_tree(as_array, self.simulator.reset(seed)), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments; infos have ``info_keys``, ``final_obs`` and ``final_info``, with masks."""
@@ -51,12 +51,12 @@ class SimulatorVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         infos = _with_masks(columns, ~ended)
         if ended.any():
             self.simulator.check()
-            last = combine(as_array, step.last_observation)
+            last = map_tree(as_array, step.last_observation)
             final = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(ended):
-                final[i] = combine(lambda leaf, i=i: leaf[i].copy(), last)
+                final[i] = map_tree(lambda leaf, i=i: leaf[i].copy(), last)
             infos |= _with_masks({"final_obs": final, "final_info": _with_masks(columns, ended)}, ended)
-        return combine(as_array, step.observation), as_array(step.reward), terminated, truncated, infos
+        return map_tree(as_array, step.observation), as_array(step.reward), terminated, truncated, infos
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the simulator."""

@@ -51,14 +51,30 @@ def session(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
+SHORT_RUN = {
+    "steps=1400, steps_per_epoch=700": "steps=1400, steps_per_epoch=700, updates_per_step=0.02",
+    "steps=6000, steps_per_epoch=2000": "steps=1200, steps_per_epoch=1000, updates_per_step=0.05",
+    "episodes=100, seed=7": "episodes=4, seed=7",
+    "evaluation.success_rate > 0.9": "evaluation.success_rate >= 0",
+}
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if has_no_own_test(page)], ids=name_of)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, session, capsys):
-    run_page(page, session, capsys)
+    run_page(page, session, capsys, SHORT_RUN)
 
 
-def test_the_tutorial_runs_as_one_session(session, capsys):
+def test_every_change_of_a_page_has_a_place():
+    text = "".join(page.read_text() for page in PAGES)
+    assert all(old in text for old in SHORT_RUN)
+
+
+@pytest.mark.parametrize(
+    "changes", [SHORT_RUN, pytest.param({}, marks=pytest.mark.campaign)], ids=["short", "all"]
+)
+def test_the_tutorial_runs_as_one_session(changes, session, capsys):
     for page in TUTORIAL:
-        run_page(page, session, capsys)
+        run_page(page, session, capsys, changes)
     session["test_glider_is_fit_for_relabeling"]()
 
 

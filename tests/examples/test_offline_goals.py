@@ -44,7 +44,7 @@ def test_prints_a_table_of_success_rates(tmp_path, capsys):
     assert (tmp_path / "play").is_dir()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_learns_with_relabeled_goals_and_not_without(tmp_path):
     play = record_episodes(tmp_path / "play", 200, seed=0)
     rates = {

@@ -39,12 +39,18 @@ def test_pictures_are_written_and_not_empty(finished):
         assert rollout.n_frames > 3
 
 
-@pytest.mark.slow
-def test_dqn_solves_15_bits_with_her_and_not_without():
-    env = gym.make("her_envs/BitFlipping-v0", n_bits=15)
+@pytest.mark.parametrize(
+    ("bits", "steps"),
+    [
+        pytest.param(12, 8_000, marks=pytest.mark.slow),
+        pytest.param(15, 20_000, marks=pytest.mark.campaign),
+    ],
+)
+def test_dqn_learns_with_her_and_not_without(bits, steps):
+    env = gym.make("her_envs/BitFlipping-v0", n_bits=bits)
     rates = {
         her: evaluate(
-            env, train(15, 20_000, 1, her=her, show=lambda run: None).agent.act, 100, 7
+            env, train(bits, steps, 1, her=her, show=lambda run: None).agent.act, 100, 7
         ).success_rate
         for her in (True, False)
     }
@@ -55,7 +61,7 @@ def test_dqn_solves_15_bits_with_her_and_not_without():
 @pytest.mark.parametrize(
     ("bits", "steps", "least"),
     [
-        pytest.param(5, 10_000, 0.95, marks=pytest.mark.slow),
+        pytest.param(5, 10_000, 0.95, marks=pytest.mark.campaign),
         pytest.param(10, 50_000, 0.9, marks=pytest.mark.campaign),
     ],
 )

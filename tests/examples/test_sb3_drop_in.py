@@ -10,10 +10,10 @@ from examples import sb3_drop_in  # noqa: E402 - after the check that it is ther
 
 
 def test_trains_both_and_prints_success_rates(capsys):
-    sb3_drop_in.main(reach_steps=60, flip_steps=600, bits=3)
+    sb3_drop_in.main(reach_steps=60, flip_steps=400, bits=3)
     output = capsys.readouterr().out
     assert "SAC on PointReach: success rate 0." in output
-    assert "DQN on BitFlipping: success rate 1.00 after 600 steps" in output
+    assert "DQN on BitFlipping: success rate 1.00 after 400 steps" in output
 
 
 def test_without_its_two_lines_the_program_uses_only_sb3(monkeypatch):

@@ -7,12 +7,10 @@ import gymnasium as gym
 import pytest
 
 from examples import own_loop, write_a_task  # noqa: F401 - registers King-v0
-from examples.check_your_buffer import Buffer
 from examples.check_your_env import Buttons
 from her_agents.training.config import make_config
 from her_agents.training.loop import train
 from her_wrappers import check_goal_env
-from her_wrappers.conformance import check_replay
 from her_wrappers.repairs import CopyObservation
 
 
@@ -21,10 +19,6 @@ def test_environment_to_check_has_exactly_the_fault_of_its_comment():
     assert [finding.code for finding in report.of_severity("error")] == ["GE301"]
     mended = check_goal_env(lambda: CopyObservation(Buttons()), max_steps=300)
     assert not mended.of_severity("error")
-
-
-def test_buffer_to_check_has_exactly_the_fault_of_its_comment():
-    assert [finding.code for finding in check_replay(Buffer).of_severity("error", "warning")] == ["HB401"]
 
 
 def test_own_loop_learns():

@@ -5,8 +5,9 @@ import pytest
 from examples.train_on_device import main
 
 
-def test_it_runs():
-    assert main(steps=6_000, num_envs=64) <= 1
+def test_it_runs(monkeypatch):
+    monkeypatch.setattr("examples.train_on_device.WARMUP", 1_000)
+    assert main(steps=2_000, num_envs=64) <= 1
 
 
 @pytest.mark.campaign

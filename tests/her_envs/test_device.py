@@ -190,23 +190,6 @@ def test_episodes_begin_when_the_mode_says(mode):
             assert torch.equal(count[:, 1] == 0, ended)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_starts_are_uniform_over_unsolved_pairs(mode):
-    task = BitFlipping(n_bits=2, observation="integer")
-    env = TaskVectorEnv(task, 3000, autoreset_mode=mode, max_steps=1, device="cpu")
-    observations, _ = env.reset(seed=0)
-    counts, actions = np.zeros((4, 4)), torch.zeros(3000, dtype=torch.int64)
-    for _ in range(5):
-        np.add.at(counts, (observations["achieved_goal"], observations["desired_goal"]), 1)
-        if mode is AutoresetMode.DISABLED:
-            observations, _ = env.reset()
-        else:
-            for _ in range(1 + (mode is AutoresetMode.NEXT_STEP)):
-                observations, *_ = env.step(actions)
-    assert np.diag(counts).sum() == 0
-    assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
-
-
 @pytest.mark.parametrize("num_envs", [1, 5, 2000])
 @pytest.mark.parametrize("unsolved", [0.0, 0.1, 0.7])
 def test_starts_are_unsolved_if_one_sample_is(num_envs, unsolved):

@@ -29,72 +29,48 @@ def relabeled_pairs(env, count, seed=0):
     return pool[first], pool[second]
 
 
-@pytest.mark.parametrize("reward_type", REWARD_TYPES)
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-@pytest.mark.parametrize("count", [0, 1, 200])
-def test_rewards_of_a_batch_equal_the_rewards_of_single_goals(env_id, options, reward_type, count):
-    env = make(env_id, reward_type=reward_type, **options)
-    achieved, desired = relabeled_pairs(env, count)
-
-    batch = env.compute_reward(achieved, desired, {})
-    terminated = env.compute_terminated(achieved, desired, {})
-    singles = [env.compute_reward(a, d, {}) for a, d in zip(achieved, desired, strict=True)]
-    singly_terminated = [env.compute_terminated(a, d, {}) for a, d in zip(achieved, desired, strict=True)]
-
-    assert batch.shape == terminated.shape == (count,)
-    assert batch.dtype == np.float32
-    assert terminated.dtype == bool
-    assert all(np.shape(single) == () and single.dtype == np.float32 for single in singles)
-    np.testing.assert_array_equal(batch, singles)
-    np.testing.assert_array_equal(terminated, np.array(singly_terminated, bool))
-    if count == 200:
-        assert len(np.unique(batch)) > 1, "the pairs must contain reached and missed goals"
+ENVS = pytest.mark.parametrize(
+    ("env_id", "options"),
+    [(env_id, {"reward_type": kind, **each}) for env_id, each in VARIANTS for kind in REWARD_TYPES],
+    ids=[f"{name}-{kind}" for name in ids for kind in REWARD_TYPES],
+)
 
 
-@pytest.mark.parametrize("reward_type", REWARD_TYPES)
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_any_number_of_leading_axes_gives_the_same_rewards(env_id, options, reward_type):
-    env = make(env_id, reward_type=reward_type, **options)
-    achieved, desired = relabeled_pairs(env, 12)
-    flat = env.compute_reward(achieved, desired, {})
-
-    shaped = env.compute_reward(
-        achieved.reshape(3, 4, *achieved.shape[1:]), desired.reshape(3, 4, *desired.shape[1:]), {}
-    )
-
-    np.testing.assert_array_equal(shaped, flat.reshape(3, 4))
-
-
-@pytest.mark.parametrize("reward_type", REWARD_TYPES)
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-@pytest.mark.parametrize("count", [0, 200])
-def test_rewards_of_tensors_equal_those_of_arrays(env_id, options, reward_type, count):
-    env = make(env_id, reward_type=reward_type, **options)
-    arrays = relabeled_pairs(env, count)
-    tensors = [torch.from_numpy(array) for array in arrays]
-
-    rewards = env.compute_reward(*tensors, {})
-    terminated = env.compute_terminated(*tensors, {})
-
-    assert isinstance(rewards, torch.Tensor)
-    assert rewards.dtype == torch.float32
-    assert terminated.dtype == torch.bool
-    # torch rounds square roots differently, so dense rewards may differ in the last bit
-    np.testing.assert_allclose(rewards.numpy(), env.compute_reward(*arrays, {}), rtol=3e-7)
-    np.testing.assert_array_equal(terminated.numpy(), env.compute_terminated(*arrays, {}))
-    if count:
-        one = env.compute_reward(tensors[0][0], tensors[1][0], {})
-        assert one.shape == ()
-        np.testing.assert_allclose(one, rewards[0], rtol=3e-7)
+@ENVS
+def test_rewards_of_a_batch_equal_the_rewards_of_single_goals(env_id, options):
+    env = make(env_id, **options)
+    for count in (0, 1, 200):
+        achieved, desired = relabeled_pairs(env, count)
+        batch = env.compute_reward(achieved, desired, {})
+        terminated = env.compute_terminated(achieved, desired, {})
+        singles = [env.compute_reward(a, d, {}) for a, d in zip(achieved, desired, strict=True)]
+        singly_terminated = [env.compute_terminated(a, d, {}) for a, d in zip(achieved, desired, strict=True)]
+        assert batch.shape == terminated.shape == (count,)
+        assert batch.dtype == np.float32
+        assert terminated.dtype == bool
+        assert all(np.shape(single) == () and single.dtype == np.float32 for single in singles)
+        np.testing.assert_array_equal(batch, singles)
+        np.testing.assert_array_equal(terminated, np.array(singly_terminated, bool))
+    assert len(np.unique(batch)) > 1, "the pairs must contain reached and missed goals"
+    grid = [goals.reshape(20, 10, *goals.shape[1:]) for goals in (achieved, desired)]
+    np.testing.assert_array_equal(env.compute_reward(*grid, {}), batch.reshape(20, 10))
+    reached = env.compute_reward(achieved, achieved, {})
+    np.testing.assert_array_equal(reached, 0)
+    assert not np.signbit(reached).any()
 
 
-@pytest.mark.parametrize("reward_type", REWARD_TYPES)
-@pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_reward_of_an_exactly_reached_goal_is_positive_zero(env_id, options, reward_type):
-    env = make(env_id, reward_type=reward_type, **options)
-    goals, _ = relabeled_pairs(env, 20)
-
-    rewards = env.compute_reward(goals, goals, {})
-
-    np.testing.assert_array_equal(rewards, 0)
-    assert not np.signbit(rewards).any()
+@ENVS
+def test_rewards_of_tensors_equal_those_of_arrays(env_id, options):
+    env = make(env_id, **options)
+    for count in (0, 200):
+        arrays = relabeled_pairs(env, count)
+        tensors = [torch.from_numpy(array) for array in arrays]
+        rewards = env.compute_reward(*tensors, {})
+        terminated = env.compute_terminated(*tensors, {})
+        assert (rewards.dtype, terminated.dtype) == (torch.float32, torch.bool)
+        # torch rounds square roots differently, so dense rewards may differ in the last bit
+        np.testing.assert_allclose(rewards.numpy(), env.compute_reward(*arrays, {}), rtol=3e-7)
+        np.testing.assert_array_equal(terminated.numpy(), env.compute_terminated(*arrays, {}))
+    one = env.compute_reward(tensors[0][0], tensors[1][0], {})
+    assert one.shape == ()
+    np.testing.assert_allclose(one, rewards[0], rtol=3e-7)

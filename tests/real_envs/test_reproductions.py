@@ -6,12 +6,12 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.real_envs.environments import FLIPS, MAKERS, PANDA, ROBOTICS
+from tests.real_envs.environments import FLIPS, MAKERS, PANDA
 
 pytestmark = [pytest.mark.real_envs, pytest.mark.filterwarnings("ignore")]
 
-FETCH_AND_HAND = ROBOTICS[:6]
-MAZES = [name for name in MAKERS if "Maze" in name]
+FETCH_AND_HAND = ["FetchReach-v4", "HandReach-v3"]  # one of the environments that share a function
+MAZES = ["PointMaze_UMaze-v3", "AntMaze_UMaze-v5"]
 
 
 def make(name):
@@ -70,7 +70,7 @@ def test_ge203_bit_flipping_has_no_flag_at_reset(name):
     assert "is_success" in env.step(env.action_space.sample())[-1]
 
 
-@pytest.mark.parametrize("name", [*FETCH_AND_HAND[:5], *MAZES])
+@pytest.mark.parametrize("name", [*FETCH_AND_HAND, *MAZES])
 def test_ge206_compute_terminated_returns_one_value_for_a_batch(name):
     env, observation, _ = started(name)
     goals = np.stack([observation["achieved_goal"]] * 3)
@@ -134,7 +134,7 @@ def test_kitchen_has_no_flag_no_batches_no_termination_and_shares_the_goal():
     assert all(np.shares_memory(desired[task], env.unwrapped.goal[task]) for task in desired)
 
 
-@pytest.mark.parametrize("name", PANDA)
+@pytest.mark.parametrize("name", PANDA[:2])
 def test_ge401_panda_draws_unseeded_goals_at_each_reset_without_a_seed(name):
     first, second = make(name), make(name)
     goals = []
@@ -144,7 +144,7 @@ def test_ge401_panda_draws_unseeded_goals_at_each_reset_without_a_seed(name):
     assert not np.array_equal(*goals)
 
 
-@pytest.mark.parametrize("name", PANDA[:3])
+@pytest.mark.parametrize("name", PANDA[:2])
 def test_ge204_success_terminates_panda_which_has_no_compute_terminated(name):
     env, observation, _ = started(name)
     env.unwrapped.task.goal = observation["achieved_goal"].copy()
@@ -154,7 +154,7 @@ def test_ge204_success_terminates_panda_which_has_no_compute_terminated(name):
     assert not env.has_wrapper_attr("compute_terminated")
 
 
-@pytest.mark.parametrize("name", PANDA[1:])
+@pytest.mark.parametrize("name", PANDA[1:2])
 def test_ge005_panda_objects_turn_faster_than_their_space_allows(name):
     env, observation, _ = started(name)
     space = env.observation_space["observation"]

@@ -233,20 +233,6 @@ def test_a_state_of_a_buffer_with_other_options_is_an_error(env, option):
         HerEpisodeReplayBuffer(env, **option).set_state(HerEpisodeReplayBuffer(env).get_state())
 
 
-def test_a_loaded_state_has_the_open_episodes_and_the_same_random_sequence(env):
-    buffer, other = (
-        HerEpisodeReplayBuffer(env, num_envs=2, seed=0),
-        HerEpisodeReplayBuffer(env, num_envs=2, seed=1),
-    )
-    buffer.add(list(play(env)))
-    other.set_state(buffer.get_state())
-    np.testing.assert_array_equal(buffer.her_buffer.sample(32).index, other.her_buffer.sample(32).index)
-    unfinished, *_ = play(env, fragment=2, seed=1)
-    buffer.add([unfinished])
-    other.set_state(buffer.get_state())
-    assert (len(buffer), len(other)) == (6, 8)
-
-
 def test_demonstrations_are_a_share_of_each_batch_and_have_priorities(env):
     recorded = HerEpisodeReplayBuffer(env, seed=0)
     recorded.add(list(play(env, seed=1)))

@@ -1,8 +1,12 @@
 """mjlab and Brax on the CPU, by the code of the page on simulators."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from gymnasium.spaces import Box
 
+from her_agents import Config, load_agent, train
 from her_wrappers import VectorEpisodeRecorder
 from her_wrappers.simulators import GoalSimulator
 from tests.support.pages import EXAMPLE, ROOT
@@ -80,6 +84,19 @@ def test_mjlab_is_recorded(mjlab):
     for _ in range(10):
         env.step(env.action_space.sample() * 0)
     assert [len(episode) for episode in episodes] == [10] * NUM_ENVS
+
+
+def test_mjlab_is_trained_on(mjlab, tmp_path):
+    env = mjlab["env"]
+    size = env.single_action_space.shape
+    bounded = replace(env, action_space=Box(-1, 1, size), time_limit=10)
+    config = Config("lift", "sac", steps=640, steps_per_epoch=320, learning_starts=64, num_envs=NUM_ENVS)
+    result = train(config, env=bounded, folder=tmp_path / "run", on_epoch=None)
+    assert [row["mean_length"] for row in result.history] == [10, 10]
+    assert result.history[-1]["updates"] == 2 * 36  # of each step after the first four
+    assert load_agent(tmp_path / "run").act(env.reset(seed=0)).shape == (NUM_ENVS, *size)
+    with pytest.raises(TypeError, match="action_space"):
+        train(config, env=env, on_epoch=None)
 
 
 def test_mjlab_with_automatic_resets_is_rejected(mjlab):

@@ -17,6 +17,7 @@ SMALL = {
     "learning_starts": 50,
     "num_envs": 4,
     "batch_size": 32,
+    "updates_per_step": 0.1,
 }
 
 

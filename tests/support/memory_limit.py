@@ -41,11 +41,11 @@ from tests.support.counting import FUNCTIONS, counting_buffer, counting_episode
 from tests.support.memory_limit import memory_limit
 
 call, rooms, path = sys.argv[1:]
-buffer = counting_buffer(buffer_size=200_000)
-many = [counting_episode(number, 1000) for number in range(100)]
+buffer = counting_buffer(buffer_size=50_000)
+many = [counting_episode(number, 1000) for number in range(25)]
 buffer.add_episodes(many)
 buffer.save(path)
-short = [counting_episode(number, 1) for number in range(100_000)] if call == "grow" else []
+short = [counting_episode(number, 1) for number in range(25_000)] if call == "grow" else []
 calls = {
     "add_episodes": lambda: buffer.add_episodes(many),
     "grow": lambda: buffer.add_episodes(short),
@@ -63,7 +63,7 @@ for room in json.loads(rooms):
         assert len(buffer) == before
     buffer.verify()
     assert {len(episode) for episode in buffer.episodes()} <= {1000, 1}
-    assert len(HindsightReplayBuffer.load(path, **FUNCTIONS)) in (100_000, len(buffer))
+    assert len(HindsightReplayBuffer.load(path, **FUNCTIONS)) in (25_000, len(buffer))
     batch = buffer.sample(64)
     t = batch.observations["observation"][:, 1]
     np.testing.assert_array_equal(batch.next_observations["observation"][:, 1], t + 1)

@@ -28,9 +28,15 @@ def names_after(text: str) -> dict:
     return names
 
 
-def run_page(page: Path, names: dict, capsys) -> None:
-    """Run the code of a page from top to bottom in the current folder and compare its output."""
-    for example in EXAMPLE.finditer(page.read_text()):
+def run_page(page: Path, names: dict, capsys, changes: dict[str, str] | None = None) -> None:
+    """Run the code of a page from top to bottom in the current folder and compare its output.
+
+    ``changes`` replaces parts of the page, for example by a shorter run.
+    """
+    text = page.read_text()
+    for old, new in (changes or {}).items():
+        text = text.replace(old, new)
+    for example in EXAMPLE.finditer(text):
         if example["file"]:
             Path(example["file"]).write_text(example["code"])
             importlib.invalidate_caches()  # otherwise the new file may not be found

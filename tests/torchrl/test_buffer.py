@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import her_envs
-from her_wrappers import Demonstrations, Priority
+from her_wrappers import Priority
 from tests.support.reusing import KEPT, Reusing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -141,20 +141,6 @@ def test_batches_have_the_entries_and_shapes_of_a_collector():
         assert batch[key].dtype == data[key].dtype, key
 
 
-def test_relabeled_rows_have_new_goals_rewards_and_terminations():
-    buffer = counting_buffer(n_sampled_goal=4)
-    buffer.extend(episode(5))
-    batch = buffer.sample(1000)
-    relabeled = batch["relabeled"]
-    assert relabeled.sum() == 800
-    assert (batch["desired_goal"] == batch["next", "desired_goal"]).all()
-    assert (batch["desired_goal"][relabeled] > batch["achieved_goal"][relabeled]).all()
-    reached = (batch["next", "achieved_goal"] == batch["desired_goal"]).all(-1, keepdim=True)
-    assert (batch["next", "reward"] == reached.float() - 1).all()
-    assert (batch["next", "terminated"] == reached).all()
-    assert reached.any()
-
-
 def test_an_episode_may_come_in_parts():
     buffer = counting_buffer()
     whole = episode(7)
@@ -261,19 +247,6 @@ def test_keys_can_differ_from_those_of_torchrl():
     batch = buffer.sample(8)
     assert batch["agent", "state"].shape == batch["next", "agent", "state"].shape == (8, 2)
     assert batch["next", "agent", "reward"].shape == (8, 1)
-
-
-def test_a_saved_buffer_continues_with_the_same_batches(tmp_path):
-    buffer = make_buffer()
-    for data in collector(reach, 100):
-        buffer.extend(data)
-    buffer.dumps(tmp_path / "buffer.her")
-    loaded = make_buffer(n_sampled_goal=4)  # the default
-    for _ in range(2):  # a loaded buffer can be saved and loaded
-        loaded.loads(tmp_path / "buffer.her")
-        loaded.dumps(tmp_path / "buffer.her")
-    one, two = buffer.sample(50), loaded.sample(50)
-    assert (one == two).all()
 
 
 FUNCTIONS = {
@@ -467,18 +440,3 @@ def test_wrong_arguments_raise():
     buffer.extend(episode(4))
     with pytest.raises(ValueError, match="batch_size is missing"):
         buffer.sample()
-
-
-def test_demonstrations_are_a_share_of_each_batch_and_saved(tmp_path):
-    recorded = make_buffer()
-    recorded.extend(next(iter(collector(reach, 100))))
-    recorded.truncate_open_episodes()
-    given = {"demonstrations": Demonstrations(recorded.her_buffer, share=0.25)}
-    buffer, loaded = make_buffer(**given), make_buffer(**given)
-    buffer.extend(next(iter(collector(reach, 100))))
-    buffer.truncate_open_episodes()
-    buffer.dumps(tmp_path / "buffer.her")
-    loaded.loads(tmp_path / "buffer.her")
-    first, second = buffer.sample(64), loaded.sample(64)
-    assert (first["index"] < 0).sum() == 16
-    assert (first == second).all()

@@ -150,7 +150,7 @@ def reward_mutates_input(lab: Lab) -> Iterator[Violation]:
 )
 def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
     """compute_reward depends on state or on infos of the recorded goal, or ignores desired_goal."""
-    if change := lab.change(REWARD):
+    if change := lab.changed_result(REWARD):
         yield Violation(change)
     elif key := lab.info_of_recorded_goal(REWARD):
         yield Violation(f"the reward changes with info[{key!r}], which depends on the recorded goal")
@@ -198,7 +198,7 @@ def reward_nondeterministic(lab: Lab) -> Iterator[Violation]:
 )
 def reward_side_effect(lab: Lab) -> Iterator[Violation]:
     """Calling a goal function changes the following steps of the environment."""
-    if lab.divergence is not None:
+    if lab.first_divergence is not None:
         return  # GE401 reports steps that differ without such calls too
     for name in lab.functions:
         found = lab.on_replica(partial(_replay_with_calls, lab, name))

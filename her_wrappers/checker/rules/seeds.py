@@ -35,7 +35,7 @@ MAX_EPISODE_STEPS = 60
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
-    found, other = lab.divergence, "a second environment with the same seed and actions"
+    found, other = lab.first_divergence, "a second environment with the same seed and actions"
     if found is None:
         found = lab.on_env(lambda env: compare_reset(lab.run.resets[0], env))
         other = "a second reset with the same seed"
@@ -83,7 +83,7 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
             pass  # with another seed, so that state of the first episode differs
         return lab.replay(replica)
 
-    found = lab.on_replica(replay_after_use) if lab.divergence is None else None
+    found = lab.on_replica(replay_after_use) if lab.first_divergence is None else None
     if found is not None:
         cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
         yield _difference(found, "an environment that was used before", cause)

@@ -227,7 +227,7 @@ def terminated_depends_on_state(lab: Lab) -> Iterator[Violation]:
     """
     if TERMINATED not in lab.functions:
         return
-    if change := lab.change(TERMINATED):
+    if change := lab.changed_result(TERMINATED):
         yield Violation(change)
     elif key := lab.info_of_recorded_goal(TERMINATED):
         yield Violation(f"compute_terminated changes with info[{key!r}], which depends on the recorded goal")

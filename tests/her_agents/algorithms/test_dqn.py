@@ -102,6 +102,6 @@ def test_targets_use_the_best_valid_next_action(mask, expected):
 
 
 def test_a_mask_needs_one_value_for_each_action():
-    with pytest.raises(TypeError, match=r"'action_mask' must have .* shape \(2,\), got \(3,\)"):
+    with pytest.raises(TypeError, match=r"'action_mask' must have .* shape \(2,\), got MultiBinary\(3\)"):
         DQN(masked_space(gym.spaces.MultiBinary(3)), BITS.action_space)
     DQN(masked_space(gym.spaces.MultiBinary(2)), BITS.action_space)

@@ -59,7 +59,7 @@ POINT_PUSH = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_ddpg_learns_point_maze_faster_with_her():
     """Without HER the agent learns later, since many goals of this small maze are reached by chance."""
     few = POINT_MAZE | {"steps": 4_000}

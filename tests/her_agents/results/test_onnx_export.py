@@ -80,16 +80,11 @@ CASES = [
     ("sac", VECTORS, spaces.Box(0, 9, (2,), np.int64)),
     ("td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64)),
 ]
-SLOW_CASES = [("dqn", IMAGES, MOVES), ("sac", IMAGES, ACTIONS), ("ddpg", CAMERAS, spaces.Box(-1, 1, (2,)))]
-for algo in ALGORITHMS:  # each algorithm is in a case of the default tests
-    cases = CASES if algo in {"tqc", "iql"} else SLOW_CASES
-    cases.append((algo, VECTORS, MOVES if algo == "dqn" else ACTIONS))
+CASES += [("ddpg", CAMERAS, spaces.Box(-1, 1, (2,)))]
+CASES += [(algo, VECTORS, ACTIONS) for algo in ALGORITHMS if algo not in {case[0] for case in CASES}]
 
 
-@pytest.mark.parametrize(
-    ("algo", "observation_space", "action_space"),
-    CASES + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_CASES],
-)
+@pytest.mark.parametrize(("algo", "observation_space", "action_space"), CASES)
 def test_model_acts_like_the_agent(algo, observation_space, action_space, tmp_path):
     keys = {}
     if observation_space is CAMERAS:
@@ -104,10 +99,23 @@ def test_model_acts_like_the_agent(algo, observation_space, action_space, tmp_pa
         assert (actions.dtype, actions.shape) == (expected.dtype, (count, *action_space.shape))
         np.testing.assert_allclose(actions, expected[:count], rtol=1e-5, atol=1e-5)
     assert all(map(action_space.contains, actions))
+    session = onnxruntime.InferenceSession(tmp_path / "run.onnx")
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert space_from_json(json.loads(metadata["action_space"])) == action_space
+    assert space_from_json(json.loads(metadata["observation_space"])) == observation_space
+    assert (metadata["env"], metadata["algo"]) == ("her_envs/PointReach-v0", algo)
+    assert metadata["torch"] == torch.__version__
+    inputs = {each.name: each.shape[1:] for each in session.get_inputs()}
+    assert inputs == {name: list(observation_space[name].shape) for name in ("observation", "desired_goal")}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.campaign if i % 3 else pytest.mark.slow)
+        for i, name in enumerate(RECIPES)
+    ],
+)
 def test_every_shipped_policy_acts_like_its_agent(name, tmp_path):
     """Observations have the mean and deviation of those of the run, where actions are not saturated."""
     path = read_recipe(name).policy
@@ -134,21 +142,6 @@ def test_agent_in_bfloat16_is_exported_in_float32(tmp_path):
     observations = observations_of(VECTORS, 100)
     expected = load_agent(tmp_path / "exact.pt").act(observations)
     np.testing.assert_allclose(run(tmp_path / "run.onnx", observations), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_metadata_describe_the_environment(tmp_path):
-    save_run(tmp_path / "run.pt", "ddpg", VECTORS, ACTIONS)
-    export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "run.onnx")
-    metadata = session.get_modelmeta().custom_metadata_map
-    assert space_from_json(json.loads(metadata["action_space"])) == ACTIONS
-    assert space_from_json(json.loads(metadata["observation_space"])) == VECTORS
-    assert (metadata["env"], metadata["algo"]) == ("her_envs/PointReach-v0", "ddpg")
-    assert metadata["torch"] == torch.__version__
-    assert [(each.name, each.shape[1:]) for each in session.get_inputs()] == [
-        ("observation", [4]),
-        ("desired_goal", [2]),
-    ]
 
 
 def test_example_needs_neither_torch_nor_this_package(tmp_path):

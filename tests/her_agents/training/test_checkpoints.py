@@ -15,7 +15,7 @@ from tests.support.short_runs import TASKS, same, tiny
 
 
 @pytest.mark.parametrize("algo", TASKS)
-def test_loaded_agent_acts_like_the_saved_one(algo, tmp_path, monkeypatch):
+def test_a_loaded_agent_and_an_exported_policy_act_like_the_saved_one(algo, tmp_path, monkeypatch):
     result = train(tiny(algo, steps=200), folder=tmp_path, on_epoch=None)
     monkeypatch.setattr("gymnasium.make", None)
     agent = load_agent(tmp_path / "latest.pt")
@@ -27,10 +27,6 @@ def test_loaded_agent_acts_like_the_saved_one(algo, tmp_path, monkeypatch):
     observation["observation"] = observation["observation"][:, width:]
     np.testing.assert_array_equal(agent.act(observation), result.agent.act(observation))
 
-
-@pytest.mark.parametrize("algo", TASKS)
-def test_exported_policy_acts_like_the_agent_up_to_rounding(algo, tmp_path):
-    result = train(tiny(algo, steps=200), folder=tmp_path, on_epoch=None)
     export_policy(tmp_path / "latest.pt", tmp_path / "small.policy")
     assert (tmp_path / "small.policy").stat().st_size < (tmp_path / "latest.pt").stat().st_size / 4
     with zipfile.ZipFile(tmp_path / "small.policy") as file:
@@ -43,7 +39,7 @@ def test_exported_policy_acts_like_the_agent_up_to_rounding(algo, tmp_path):
     assert same(saved["normalizer"], exact["normalizer"])
 
 
-def test_damaged_policy_file_raises_an_error(tmp_path):
+def test_damaged_files_raise_an_error(tmp_path):
     train(tiny(steps=200), folder=tmp_path, on_epoch=None)
     path = tmp_path / "small.policy"
     export_policy(tmp_path, path)
@@ -55,10 +51,6 @@ def test_damaged_policy_file_raises_an_error(tmp_path):
         load_agent(tmp_path / "none.policy")
     with pytest.raises(ValueError, match=r"out must end with .policy, got 'a.pt'"):
         export_policy(tmp_path, "a.pt")
-
-
-def test_damaged_checkpoint_raises_an_error(tmp_path):
-    train(tiny(steps=200), folder=tmp_path, on_epoch=None)
     path = tmp_path / "best.pt"
     content, weights = path.read_bytes(), load_checkpoint(path)
     errors = 0

@@ -74,10 +74,10 @@ def test_processes_train_to_the_weights_of_one_process_also_if_one_is_killed():
     kills = []
 
     def kill_one(training):
-        if not kills and training.counts.env_steps > 200:
+        if not kills and training.counts.env_steps > 100:
             kills.append(next(iter(training.source._collector._backend._processes.values())).pid)
             os.kill(kills[0], signal.SIGKILL)
 
-    disturbed = train(tiny(workers=2), on_epoch=None, on_step=kill_one)
+    disturbed = train(tiny(workers=2, steps=400), on_epoch=None, on_step=kill_one)
     assert kills
-    assert_same_results(disturbed, trained("local", workers=2))
+    assert_same_results(disturbed, trained("local", workers=2, steps=400))

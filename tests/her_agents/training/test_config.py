@@ -109,7 +109,7 @@ def test_options_that_are_none_are_chosen_for_the_environment(env, max_episode_s
 
 
 def test_the_command_and_train_choose_the_same_options(tmp_path):
-    options = {"steps_per_epoch": 2000, "learning_starts": 300, "evaluation_episodes": 1, "num_envs": 4}
+    options = {"steps_per_epoch": 2000, "learning_starts": 300, "evaluation_episodes": 1, "num_envs": 100}
     options |= {"updates_per_step": 0.01}
     env_kwargs = {"max_steps": 1, "reward_type": "dense"}
     config = Config("her_envs/PointReach-v0", env_kwargs=env_kwargs, agent={"hidden": [8]}, **options)

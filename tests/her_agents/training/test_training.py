@@ -20,7 +20,7 @@ from her_wrappers.collecting import CollectorError
 from her_wrappers.goals import episode_limit
 from her_wrappers.goals.episode_limit import EndlessEpisodeError
 from tests.support.other_envs import NeedsInfo, Other
-from tests.support.short_runs import TASKS, tiny, without_time
+from tests.support.short_runs import tiny, without_time
 
 
 def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
@@ -34,7 +34,7 @@ def run_epochs(run, number):
         assert run.run_epoch(lambda: False, lambda run: None)
 
 
-@pytest.mark.parametrize("algo", TASKS)
+@pytest.mark.parametrize("algo", ["dqn", "sac"])
 def test_number_of_steps_equals_the_stored_transitions(algo):
     """Steps of a vector environment that only reset an environment are not counted."""
     with closing(open_run(tiny(algo, steps=10_000))) as run:
@@ -74,8 +74,9 @@ def test_an_epoch_has_at_least_one_episode_of_each_environment(workers):
     assert [row["env_steps"] for row in history] == [360, 720, 1080]
 
 
-@pytest.mark.parametrize("name", ["Endless", "Forgetful", "EndsOnlyAtGoals"])
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "workers"), [("Endless", 0), ("Endless", 1), ("Forgetful", 0), ("EndsOnlyAtGoals", 1)]
+)
 def test_endless_episodes_raise_an_error_that_names_the_option(name, workers, monkeypatch):
     monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
     message = "did not end after 60 steps; pass --max-episode-steps"
@@ -153,7 +154,7 @@ def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch)
     np.testing.assert_array_equal(errors, run.agent.td_errors)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ["dqn", "sac"])
 def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
     config = tiny(task, linear_schedule=True, steps_per_epoch=600, agent={"learning_rate": 0.01})
     with closing(open_run(config)) as run:
@@ -238,7 +239,7 @@ def test_a_run_whose_episodes_are_all_bad_ends_with_the_error():
         train(tiny("sac", steps=400), env=type("AllBad", (Unstable,), {"bad": 1.0}))
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "dqn"])
+@pytest.mark.parametrize("algo", ["sac", "dqn"])
 def test_an_agent_that_diverges_stops_with_a_sentence(algo):
     with closing(open_run(tiny(algo, steps=10_000))) as run:
         run_epochs(run, 1)
@@ -252,7 +253,7 @@ def test_an_agent_that_diverges_stops_with_a_sentence(algo):
             run_epochs(run, 1)
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "tqc", "dqn"])
+@pytest.mark.parametrize("algo", ["tqc", "dqn"])
 def test_the_default_dtype_of_torch_does_not_matter(algo):
     expected = train(tiny(algo, steps=200)).history
     torch.set_default_dtype(torch.float64)

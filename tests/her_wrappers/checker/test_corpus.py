@@ -70,13 +70,7 @@ def test_findings_do_not_depend_on_the_seed(seed):
         assert_silent(factory, seed)
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(1, marks=pytest.mark.slow),
-        *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(2, 10)),
-    ],
-)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 10)])
 def test_unusual_environments_get_neither_errors_nor_warnings_in_other_seeds(seed):
     for factory in UNUSUAL.values():
         assert_silent(factory, seed)

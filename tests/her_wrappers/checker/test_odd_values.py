@@ -79,7 +79,7 @@ def test_no_value_stops_a_check(part, value):
 
 
 @pytest.mark.parametrize("part", [*PARTS, ("info", "final_obs"), ("info", "_is_success")], ids="/".join)
-@pytest.mark.parametrize("value", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("value", [ODD[name] for name in ("none", "short", "ragged", "object")])
 def test_no_value_stops_a_check_of_a_vector_environment(part, value):
     report = check_goal_env(vector_replaces(part, value, AutoresetMode.SAME_STEP), max_steps=STEPS)
     if part in {("terminated",), ("reward",)} and np.shape(BOXED if value is RAGGED else value) != (3,):

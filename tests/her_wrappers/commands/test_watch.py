@@ -1,20 +1,15 @@
-"""The command ``her watch``: agents, policies, random actions, and the keyboard."""
+"""The command ``her watch``: agents, policies and random actions."""
 
 import subprocess
 import sys
 
-import gymnasium as gym
 import imageio.v3 as imageio
 import numpy as np
 import pygame
 import pytest
-from gymnasium import spaces
 
 from her_envs import TaskEnv
 from her_envs.canvas import Window
-from her_envs.registration import ENTRY_POINTS
-from her_wrappers.commands.terminal import CommandError
-from her_wrappers.commands.watch import key_map
 from tests.support.commands import her, train_reach
 
 BITS = ["her_envs/BitFlipping-v0", "-o", "n_bits=3", "-o", "goal=ones", "-o", "render_size=64"]
@@ -102,22 +97,21 @@ def test_an_episode_is_recorded_without_any_display(tmp_path):
     assert imageio.imread(tmp_path / "out.gif").shape == (5, 64, 64, 3)
 
 
-@pytest.mark.parametrize(("fps", "expected"), [([], 10), (["--fps", "25"], 25)])
-def test_a_movie_has_the_render_fps_of_the_environment_or_the_given_one(fps, expected, tmp_path):
+def test_a_movie_has_the_render_fps_of_the_environment_or_the_given_one(tmp_path):
     pytest.importorskip("av", reason="PyAV is missing")
     options = ["-o", "max_steps=4", "-o", "render_size=65", "--episodes", 1]
-    for name in ("out.mp4", "out.gif"):
+    for name, fps in (("out.mp4", ["--fps", 25]), ("out.gif", [])):
         result = her("watch", "her_envs/PointReach-v0", *options, "--record", tmp_path / name, *fps)
         assert result.exit_code == 0, result.output
-    assert imageio.immeta(tmp_path / "out.mp4", plugin="pyav")["fps"] == expected
+    assert imageio.immeta(tmp_path / "out.mp4", plugin="pyav")["fps"] == 25
     assert imageio.imread(tmp_path / "out.mp4", plugin="pyav").shape == (5, 64, 64, 3)
-    assert imageio.immeta(tmp_path / "out.gif")["duration"] == 1000 / expected
+    assert imageio.immeta(tmp_path / "out.gif")["duration"] == 1000 / 10
 
 
 WRONG = [
     ([*BITS, "--policy", "clever"], 2, "policy must be"),
     ([*BITS, "--record", "out.avi"], 2, "--record"),
-    ([*BITS, "--keys", "--record", "out.gif"], 2, "--keys"),
+    ([*BITS, "--keys"], 2, "gymnasium.utils.play"),
     (["best.pt", "--policy", "math:sin"], 2, "needs an environment"),
     (["CartPole-v1", "--policy", "best.pt"], 3, "must be a Dict"),
     (["best.pt", "--record", "best.pt/out.gif"], 3, "cannot write best.pt/out.gif"),
@@ -148,44 +142,3 @@ def test_the_error_of_mujoco_without_a_display_names_the_variable_to_set(monkeyp
     monkeypatch.setitem(sys.modules, "mujoco", object())
     result = her(*arguments)
     assert (result.exit_code, "MUJOCO_GL=egl" in result.stderr) == (3, True)
-
-
-@pytest.fixture(name="press")
-def keyboard(monkeypatch):
-    """Return a function that lets each frame of `gymnasium.utils.play` press the next of some keys."""
-
-    def press(*keys):
-        events = [[pygame.event.Event(pygame.KEYDOWN, key=key)] for key in keys]
-        released = [[pygame.event.Event(pygame.KEYUP, key=key)] for key in keys]
-        frames = [events for pair in zip(events, released, strict=True) for events in pair]
-        frames.append([pygame.event.Event(pygame.QUIT)])
-        monkeypatch.setattr(pygame.event, "get", lambda *_: frames.pop(0) if frames else [])
-
-    return press
-
-
-def test_bits_are_flipped_by_number_keys_turn_by_turn(press):
-    press(pygame.K_0, pygame.K_1, pygame.K_0, pygame.K_1, pygame.K_2, pygame.K_2)
-    output = her("watch", *BITS, "-o", "max_steps=3", "--keys", "--fps", 1000).stdout
-    assert "0 to 9, then a to z choose an action; escape quits" in output
-    assert output.count("| step 3 |") + output.count(": step") >= 2
-
-
-@pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_every_bundled_environment_has_keys_for_its_actions(env_id):
-    space = gym.make(env_id).action_space
-    keys = key_map(space)
-    assert all(action in space for action in keys.values())
-    count = space.n if isinstance(space, spaces.Discrete) else 8 if space.shape == (2,) else space.shape[0]
-    assert len({str(action) for action in keys.values()}) == count
-
-
-def test_keys_are_arrows_in_the_plane_and_numbers_elsewhere():
-    plane = key_map(spaces.Box(-2, 2, (2,)))
-    np.testing.assert_array_equal(plane[pygame.K_LEFT, pygame.K_UP], [-2, 2])
-    np.testing.assert_array_equal(plane[pygame.K_DOWN,], [0, -2])
-    np.testing.assert_array_equal(key_map(spaces.Box(-1, 1, (4,)))["2"], [-1, -1, 1, -1])
-    assert key_map(spaces.Discrete(12, start=5))["b"] == 16
-    for space in (spaces.MultiDiscrete([2, 2]), spaces.Discrete(99)):
-        with pytest.raises(CommandError, match="--keys supports a Discrete action space"):
-            key_map(space)

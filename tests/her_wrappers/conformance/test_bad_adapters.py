@@ -160,16 +160,3 @@ def test_an_offer_without_its_method_is_a_finding_that_names_it(offer, method, c
     (finding,) = check_replay(adapter, select=[code]).findings
     assert finding.code == code
     assert f"define {method}(), or remove '{offer}' from offers" in finding.message
-
-
-def test_features_that_are_not_offered_are_not_findings():
-    class OnlyFuture(Reference):
-        offers = frozenset({"future"})
-
-        save = load = None
-
-    report = check_replay(OnlyFuture)
-    assert not report.findings, report.text()
-    assert not report.not_exercised
-    not_offered = {code for gap in report.not_offered for code in gap.codes}
-    assert {"HB141", "HB192", "HB193", "HB730", "HB350"} <= not_offered

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 import her_envs
 from her_wrappers import Demonstrations, Episode, EpisodeRecorder, Mixture
-from tests.support.counting import ACTIONS, DESIRED, SPACE, compute_reward, counting_episode
+from tests.support.counting import ACTIONS, DESIRED, SPACE, counting_episode
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
@@ -51,21 +51,6 @@ def reached(achieved, desired, info):
     return (achieved == desired).all(axis=-1)
 
 
-def test_terminations_are_recomputed_by_the_environment():
-    env = gym.make("her_envs/BitFlipping-v0", n_bits=5)
-    model = model_of(sb3.DQN, env, replay_buffer_kwargs={"termination": "recompute"}, learning_starts=10**6)
-    batch = model.learn(200).replay_buffer.sample(500)
-    reached = (batch.next_observations["achieved_goal"] == batch.observations["desired_goal"]).all(1)
-    assert (batch.dones[:, 0] == reached).all()
-
-
-def test_batches_of_one_row_are_relabeled_with_the_same_share():
-    buffer = make_buffer()
-    add(buffer, [counting_episode(0, 5)])
-    relabeled = sum(buffer.sample(1).observations["desired_goal"][0, 1].item() >= 0 for _ in range(2000))
-    assert 1540 < relabeled < 1660  # 1600 expected, with a deviation of 18
-
-
 def test_batches_sampled_together_have_equal_distributions():
     """If n batches cannot share the relabeled rows equally, each has the same chance of an additional one."""
     buffer = make_buffer()
@@ -86,69 +71,6 @@ def test_unused_batches_are_dropped_when_an_episode_is_stored():
     add(buffer, [counting_episode(1, 60)])
     for _ in range(4):  # at least two more batches were sampled
         assert (buffer.sample(8).observations["achieved_goal"][:, 0] == 1).any()
-
-
-def test_episodes_that_end_at_different_steps_are_stored_completely():
-    buffer = make_buffer(300, n_envs=3)
-    lengths = (2, 3, 7)
-    for t in range(42):
-        numbers, at = [i + 3 * (t // n) for i, n in enumerate(lengths)], [t % n for n in lengths]
-        rows = [(counting_episode(number, n), k) for number, n, k in zip(numbers, lengths, at, strict=True)]
-        buffer.add(
-            {key: np.stack([episode.observations[key][k] for episode, k in rows]) for key in SPACE},
-            {key: np.stack([episode.observations[key][k + 1] for episode, k in rows]) for key in SPACE},
-            np.stack([episode.actions[k] for episode, k in rows]),
-            np.array([episode.rewards[k] for episode, k in rows]),
-            np.array([k + 1 == n for k, n in zip(at, lengths, strict=True)]),
-            [{}] * 3,
-        )
-    stored = list(buffer.her_buffer.episodes())
-    assert len(stored) == 21 + 14 + 6
-    for episode in stored:
-        number = int(episode.observations["achieved_goal"][0, 0])
-        expected = counting_episode(number, lengths[number % 3])
-        for key in SPACE:
-            np.testing.assert_array_equal(episode.observations[key], expected.observations[key])
-        np.testing.assert_array_equal(episode.actions, expected.actions.astype(np.float32))
-        np.testing.assert_array_equal(episode.rewards, expected.rewards)
-        assert episode.terminated
-
-
-def test_batches_share_no_element():
-    buffer = make_buffer()
-    add(buffer, [counting_episode(0, 5)])
-    batches = [buffer.sample(8) for _ in range(7)]
-    for number, batch in enumerate(batches):
-        for part in (*batch.observations.values(), *batch.next_observations.values(), batch.rewards):
-            part.fill_(100 + number)
-    for number, batch in enumerate(batches):
-        for part in (*batch.observations.values(), *batch.next_observations.values(), batch.rewards):
-            assert (part == 100 + number).all()
-
-
-@pytest.mark.parametrize("n_envs", [1, 2])
-def test_an_episode_as_long_as_the_buffer_can_be_sampled(n_envs):
-    buffer = make_buffer(5 * n_envs, n_envs=n_envs)
-    add(buffer, [counting_episode(i, 5) for i in range(n_envs)])
-    assert set(buffer.sample(300).observations["achieved_goal"][:, 1].tolist()) == set(range(5))
-
-
-def test_compute_reward_gets_the_infos_of_the_same_steps():
-    asked = []
-
-    class Asked(Rewards):
-        def compute_reward(self, achieved, desired, info):
-            asked.extend(zip(achieved[:, 1], [row["t"] + 1 for row in info], strict=True))
-            info[0]["t"] = "spoilt"
-            return compute_reward(achieved, desired, info)
-
-    buffer = make_buffer(8, env=Asked, n_envs=2, copy_info_dict=True)
-    for number in range(6):
-        add(buffer, [counting_episode(2 * number + i, 1 + number % 4) for i in range(2)])
-    buffer.sample(100)
-    assert len(asked) > 80
-    assert all(step == t for step, t in asked)
-    assert len(buffer._infos._by_step) == len(buffer.her_buffer)
 
 
 @pytest.mark.parametrize("strategy", ["Desired", Mixture({"future": 0.5, "desired": 0.5})])

@@ -70,21 +70,6 @@ def test_rows_of_a_vector_environment_are_the_episodes_that_a_recorder_adds(mode
     assert_same_episodes(recorded.episodes(), added.episodes())
 
 
-def test_infos_may_be_a_list_of_dicts_with_terminal_observations():
-    """Stable-Baselines3's environments return these; their next_obs begins the next episode."""
-    buffer = counting_buffer(info_keys=["cost"])
-    for t, (obs, action, reward, next_obs, terminated, truncated) in enumerate(counting_rows()):
-        infos = [{"cost": 10 * i + t, "other": object()} for i in range(NUM_ENVS)]
-        if truncated.all():
-            for i, info in enumerate(infos):
-                info["terminal_observation"] = {key: next_obs[key][i] for key in SPACE}
-        shown = {key: np.full((NUM_ENVS, 2), 77.0) for key in SPACE} if truncated.all() else next_obs
-        buffer.add(obs, action, reward, shown, terminated, truncated, infos)
-    costs = [10 * number + np.arange(4) for number in range(NUM_ENVS)]
-    expected = [counting_episode(i, 4, infos={"cost": cost}) for i, cost in enumerate(costs)]
-    assert_same_episodes(buffer.episodes(), expected)
-
-
 def with_wrong_row(step, position, value):
     """Return a step with a wrong value of environment 1."""
     wrong = copy.deepcopy(list(step))

@@ -39,15 +39,6 @@ def test_priorities_are_updated_with_torch_tensors_and_with_lists():
         np.testing.assert_array_equal(batch.index, batches[0].index)
 
 
-def test_equal_seeds_give_equal_batches_and_the_global_generator_is_left_alone():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002 - to see that it is not used
-    first, second, other = filled(seed=5), filled(seed=5), filled(seed=6)
-    assert_same_batches(first, second, [50] * 5)
-    assert not np.array_equal(first.sample(50).index, other.sample(50).index)
-    assert not np.array_equal(filled(seed=None).sample(50).index, filled(seed=None).sample(50).index)
-    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
-
-
 def test_statistics_describe_and_change_nothing(device):
     buffer, twin = (make_buffer(device) for _ in "ab")
     for each in (buffer, twin):

@@ -37,11 +37,11 @@ def numbers_of(batch):
     return np.asarray(batch.to_numpy().observations["observation"])[:, 0]
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
 @pytest.mark.parametrize("share", [0.25, 0.9])
 def test_the_share_is_exact_in_expectation_for_any_batch_size(batch_size, share):
     buffer = with_demonstrations(share=share, seed=batch_size)
-    counts = Counter(int(buffer.sample(batch_size).is_demonstration.sum()) for _ in range(4000 // batch_size))
+    counts = Counter(int(buffer.sample(batch_size).is_demonstration.sum()) for _ in range(2000 // batch_size))
     low = int(share * batch_size)
     above = share * batch_size - low
     assert_proportional(counts, {low: 1 - above, low + 1: above} if above else {low: 1})

@@ -9,12 +9,13 @@ import torch
 from gymnasium import spaces
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from her_wrappers import CorruptFileError, DeviceReplayBuffer, Geometric, Mixture, SimulatorStep
+from her_wrappers.replay.goal_selection import STRATEGIES, uniform_below
 from tests.support.chi_square import assert_proportional
 from tests.support.device_programs import DeviceProgram
 from tests.support.programs import random_tape
+from tests.support.waiting import NothingWaits
 
 DEVICES = [
     "cpu",
@@ -83,7 +84,7 @@ def test_any_program_gives_correct_rows(device, part, seed):
 
 @pytest.mark.slow
 def test_long_programs_give_correct_rows():
-    for seed in range(150):
+    for seed in range(30):
         DeviceProgram(random_tape(seed, 200)).run()
 
 
@@ -124,6 +125,22 @@ def test_strategies_have_their_distributions(strategy, odds):
     is_row = batch.relabeled & (batch.observations["observation"][:, 1] == 4)
     s = batch.observations["desired_goal"][is_row, 1].long()
     assert_proportional(Counter(s.tolist()), {i + 1: odd for i, odd in enumerate(odds(4, 12)) if odd})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "states"),
+    [
+        (lambda t, length, rng: t + 1, [5]),
+        (lambda t, length, rng: length - uniform_below(length - t, len(t), rng), range(5, 13)),
+        (lambda t, length, rng: 1 + uniform_below(length, len(t), rng), range(1, 13)),
+    ],
+)
+def test_a_function_of_the_table_of_strategies_selects_goals_on_the_device_too(monkeypatch, strategy, states):
+    monkeypatch.setitem(STRATEGIES, "new", strategy)
+    buffer, _ = filled(1, 12, (12.0,), goal_selection_strategy="new")
+    batch = buffer.sample(5_000)
+    is_row = batch.relabeled & (batch.observations["observation"][:, 1] == 4)
+    assert set(batch.observations["desired_goal"][is_row, 1].tolist()) == set(states)
 
 
 def test_shares_hold_for_every_batch_size():
@@ -180,27 +197,6 @@ def test_states_of_short_episodes_take_room_of_steps():
 
 
 # --- nothing waits --------------------------------------------------------------------------------
-
-
-class NothingWaits(TorchDispatchMode):
-    """Raise an error for operations that wait for a device, and count the others."""
-
-    @classmethod
-    def _should_skip_dynamo(cls):  # else torch imports its compiler, which takes 10 seconds
-        return False
-
-    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique", "is_nonzero", "equal")
-    calls = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func.overloadpacket.__name__
-        if name in self.WAITING or (name == "_to_copy" and "device" in (kwargs or {})):
-            raise AssertionError(f"{name} waits for the device")
-        indices = args[1] if name in {"index", "index_put", "index_put_"} else ()
-        if any(each is not None and each.dtype == torch.bool for each in indices):
-            raise AssertionError("the shape of a boolean index depends on data")
-        self.calls += 1
-        return func(*args, **kwargs or {})
 
 
 def other_half(t, length, generator):

@@ -9,18 +9,19 @@ from tests.support.programs import Program, assert_same_goals, random_tape
 
 
 @pytest.mark.parametrize("device", DEVICES[1:])
-@pytest.mark.parametrize("part", range(3))  # for processes that run tests in parallel
-@settings(max_examples=20, phases=[Phase.reuse, Phase.generate])  # seeds are not shrunk
+@pytest.mark.parametrize("part", range(2))  # for processes that run tests in parallel
+@settings(max_examples=10, phases=[Phase.reuse, Phase.generate])  # seeds are not shrunk
 @given(seed=st.integers(0, 2**32 - 1))
 def test_any_program_gives_correct_rows_and_the_same_rows_on_a_device(device, part, seed):
     tape = random_tape(seed, 120)
     assert_same_goals(Program(tape, None).run(), Program(tape, device).run())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize(
+    "block", [pytest.param(i, marks=pytest.mark.slow if i < 2 else pytest.mark.campaign) for i in range(10)]
+)
 def test_long_programs_give_correct_rows(block):
-    for seed in range(50 * block, 50 * block + 50):
+    for seed in range(20 * block, 20 * block + 20):
         batches = [Program(random_tape(seed, 120), device).run() for device in DEVICES]
         for others in batches[1:]:
             assert_same_goals(batches[0], others)

@@ -228,7 +228,9 @@ def test_a_curriculum_of_the_same_environment_is_correct():
 NEEDS = {"CostInInfo": {"info_keys": ["cost"]}}
 
 
-@pytest.mark.parametrize("name", sorted((CORRECT | UNUSUAL).keys() - {"TextInObservation"}))
+@pytest.mark.parametrize(
+    "name", [name for name in CORRECT | UNUSUAL if name != "TextInObservation" and not name.endswith("}")]
+)
 def test_correct_environments_give_no_warning(name):
     env = (CORRECT | UNUSUAL)[name]()
     if isinstance(env, gym.wrappers.Autoreset):
@@ -236,8 +238,8 @@ def test_correct_environments_give_no_warning(name):
     vector = isinstance(env, gym.vector.VectorEnv)
     options = NEEDS.get(name, {})
     if vector:
-        found = messages(record_rows, env, steps=200, **options)
+        found = messages(record_rows, env, steps=100, **options)
     else:
         env = gym.wrappers.TimeLimit(env, 50)
-        found = messages(record, env, episodes=34, **options)
+        found = messages(record, env, episodes=20, **options)
     assert not found

@@ -1,12 +1,14 @@
 """Several threads add, sample, update and save at the same time: all rows and files are correct."""
 
-from concurrent.futures import ThreadPoolExecutor
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
 
-from her_wrappers import Mixture, Priority
-from tests.support.buffers import load_buffer, make_buffer
+from her_wrappers import Demonstrations, Mixture, Priority
+from tests.support.buffers import filled, load_buffer, make_buffer
 from tests.support.counting import assert_counting_rows, counting_episode
 from tests.support.equality import assert_same_episodes
 
@@ -69,7 +71,7 @@ def save_and_load(buffer, path, rounds):
     return first_steps
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_threads_that_add_sample_update_and_save_get_correct_rows_and_files(tmp_path, device, rounds):
     mixture = Mixture({"future": 0.5, "random": 0.25, "original": 0.25})
     options = {"buffer_size": BUFFER_SIZE, "goal_selection_strategy": mixture, "prioritized": Priority()}
@@ -85,3 +87,36 @@ def test_threads_that_add_sample_update_and_save_get_correct_rows_and_files(tmp_
     found = [each.result() for each in (*sampling, saving)]
     for each in found[1:]:
         note(found[0], each)
+
+
+def saved(buffer, path):
+    buffer.save(path)
+    return load_buffer(path, None)
+
+
+def pickled(buffer, path):
+    return pickle.loads(pickle.dumps(buffer))
+
+
+@pytest.mark.parametrize("copied", [lambda buffer, path: buffer, saved, pickled])
+def test_demonstrations_are_not_sampled_while_their_buffer_samples_from_them(copied, tmp_path, monkeypatch):
+    demonstrations = Demonstrations([counting_episode(9, 5, terminated=True)])
+    with pytest.warns(UserWarning, match="demonstrations"):
+        buffer = copied(filled(demonstrations=demonstrations), tmp_path / "buffer")
+    has_begun, may_end, replay = threading.Event(), threading.Event(), buffer._replay
+
+    def sample_slowly(batch_size, beta):
+        has_begun.set()
+        may_end.wait(10)
+        return type(replay).sample(replay, batch_size, beta)
+
+    monkeypatch.setattr(replay, "sample", sample_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        threads.submit(buffer.sample, 8)
+        has_begun.wait(10)
+        other = threads.submit(buffer.demonstrations.sample, 8)
+        wait([other], timeout=0.05)
+        is_done = other.done()
+        may_end.set()
+    assert not is_done
+    assert len(other.result()) == 8

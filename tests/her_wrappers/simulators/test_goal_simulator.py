@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from her_agents import SAC
 from her_envs import PointReach, TaskVectorEnv
@@ -13,6 +12,7 @@ from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.simulators import GoalSimulator
 from tests.support import simulators
 from tests.support.simulators import ACTION, READ, Generic, compute_reward, length_of, numbered
+from tests.support.waiting import NothingWaits
 
 SIMULATORS = {
     "generic": lambda: GoalSimulator(Generic(), last_observation="final_obs", **READ),
@@ -102,21 +102,6 @@ def test_values_of_a_step_are_not_overwritten_by_the_next_step(env):
     steps = [env.step(ACTION) for _ in range(2)]
     assert (steps[0].last_observation["observation"][:, 2] == 1).all()
     assert (steps[0].observation["observation"][:, 2] <= 1).all()
-
-
-class NothingWaits(TorchDispatchMode):
-    """Raises for operations that wait for a device: those whose result or shape the host needs."""
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # otherwise torch imports its compiler, which takes seconds
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func.overloadpacket.__name__
-        assert name not in {"_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "unique"}, name
-        if name in {"index", "index_put", "index_put_"}:
-            assert all(index is None or index.dtype != torch.bool for index in args[1])
-        return func(*args, **(kwargs or {}))
 
 
 def waiting(*_, **__):

@@ -244,23 +244,6 @@ class RandomOfAllEpisodes(Reference):
         return super().state() | {"goals": self.goals}
 
 
-class NewPriorityIsFive(Full):
-    """New transitions have the priority 5, not the largest one."""
-
-    def store(self, episode):
-        super().store(episode)
-        self.priorities |= {step["number"]: 5.0 for step in episode}
-
-
-class KeepsOneEpisodeFewer(Full):
-    """An evicting buffer evicts one episode more than it has to."""
-
-    def evict(self):
-        super().evict()
-        if len(self.episodes) > 1 and len(self.rows) <= self.buffer_size:
-            super().evict()
-
-
 class KeepsRoomForOneStep(Full):
     """A buffer with a free slot, like a ring that is never quite full; it stores the newest episode."""
 

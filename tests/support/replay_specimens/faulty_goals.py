@@ -13,22 +13,10 @@ class NextStateOfAnotherStep(Reference, code="HB501"):
         return super().row(step | {"next_obs": other[t]["next_obs"]}, goal, relabeled)
 
 
-class ActionOfAnotherStep(Reference, code="HB501"):
-    def row(self, step, goal, relabeled):
-        other, t = self.rows[self.rng.integers(len(self.rows))]
-        return super().row(step | {"action": other[t]["action"]}, goal, relabeled)
-
-
 class GoalHasNoise(Reference, code="HB101"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
         return goal + self.rng.normal(0, 0.05, 2) if goal.dtype.kind == "f" else goal
-
-
-class GoalIsADesiredGoal(Reference, code="HB101"):
-    def goal(self, episode, t):
-        other, s = self.rows[self.rng.integers(len(self.rows))]
-        return other[s]["obs"]["desired_goal"] if other is not episode else super().goal(episode, t)
 
 
 class ChoosesFrom(Reference):
@@ -59,11 +47,6 @@ class FutureIsRounded(ChoosesFrom, code="HB190"):
         return achieved(episode[round(t + self.rng.random() * (len(episode) - 1 - t))])
 
 
-class FutureIsNear(ChoosesFrom, code="HB190"):
-    def other_goal(self, episode, t):
-        return achieved(episode[min(t + self.rng.geometric(0.4) - 1, len(episode) - 1)])
-
-
 class FinalIsLastButOne(ChoosesFrom, code="HB141"):
     """The goal is the last but one state, as in Stable-Baselines 2, issue 666."""
 
@@ -87,14 +70,6 @@ class RandomOfOwnEpisode(ChoosesFrom, code="HB193"):
         return achieved(episode[self.rng.integers(len(episode))])
 
 
-class RandomOfNewestEpisodes(ChoosesFrom, code="HB193"):
-    changed = "random"
-
-    def other_goal(self, episode, t):
-        other = self.episodes[-1 - self.rng.integers(min(20, len(self.episodes)))]
-        return achieved(other[self.rng.integers(len(other))])
-
-
 class NextGoalKept(Reference, code="HB101"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"next_desired_goal": step["next_obs"]["desired_goal"]}
@@ -112,18 +87,6 @@ class ShareIsOneMinusOneOverK(Reference, code="HB201"):
 
     def is_relabeled(self, episode, t, i, batch_size):
         return self.rng.random() < 1 - 1 / self.k
-
-
-class NeverRelabels(Reference, code="HB201"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        return False
-
-
-class AlwaysRelabels(Reference, code="HB201"):
-    """All rows are relabeled, as in DI-engine."""
-
-    def is_relabeled(self, episode, t, i, batch_size):
-        return True
 
 
 class OneRowIsNeverRelabeled(Reference, code="HB202"):
@@ -145,21 +108,10 @@ class LastStepIsNotRelabeled(Reference, code="HB204"):
         return t + 1 < len(episode) and super().is_relabeled(episode, t, i, batch_size)
 
 
-class FirstStepIsAlwaysRelabeled(Reference, code="HB204"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        return t == 0 or super().is_relabeled(episode, t, i, batch_size)
-
-
 class DrawsEpisodes(Reference, code="HB205"):
     def choose(self):
         episode = self.episodes[self.rng.integers(len(self.episodes))]
         return episode, int(self.rng.integers(len(episode)))
-
-
-class DrawsFirstStepsTwiceAsOften(Reference, code="HB205"):
-    def choose(self):
-        episode, t = super().choose()
-        return (episode, t // 2) if self.rng.random() < 0.5 else (episode, t)
 
 
 class OneStepEpisodesAreLost(Reference, code="HB708"):

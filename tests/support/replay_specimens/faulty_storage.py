@@ -30,12 +30,6 @@ class RingRemembersBoundsOfALapAgo(Ring, code="HB120"):
         return super().sample(batch_size)
 
 
-class NothingIsStoredWhenFull(Reference, code="HB720"):
-    def store(self, episode):
-        if len(self.rows) + len(episode) <= self.buffer_size:
-            super().store(episode)
-
-
 class OldRowsStay(Reference, code="HB720"):
     def store(self, episode):
         self.episodes.append(episode)
@@ -113,11 +107,6 @@ class SeedIsNotUsed(Reference, code="HB601"):
         self.rng = np.random.default_rng()
 
 
-class SeedIsFixed(Reference, code="HB601"):
-    def __init__(self, env, **options):
-        super().__init__(env, **options | {"seed": 0})
-
-
 class GlobalNumPy:
     integers = staticmethod(np.random.randint)
     random = staticmethod(np.random.random)
@@ -149,11 +138,6 @@ class LoadMixesUpEpisodes(Reference, code="HB130"):
         super().load(path)
         whole = [step for episode in self.episodes for step in episode]
         self.rows = [(whole, t) for t in range(len(whole))]
-
-
-class LoadRaises(Reference, code="HB730"):
-    def load(self, path):
-        raise EOFError("no data")
 
 
 class SaveForgetsGenerator(Reference, code="HB606"):

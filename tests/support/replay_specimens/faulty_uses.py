@@ -13,11 +13,6 @@ class WeightsAreTooDifferent(Full, code="HB804"):
         return (priorities.min() / priorities) ** 2
 
 
-class WeightsAreNaN(Full, code="HB804"):
-    def weights(self, priorities):
-        return super().weights(priorities) * np.nan
-
-
 class WeightsOfLoadedBufferAreOnes(Full, code="HB804"):
     def weights(self, priorities):
         return np.ones(len(priorities)) if self.is_loaded else super().weights(priorities)
@@ -83,35 +78,15 @@ class PrioritiesAreScaledInPlace(Full, code="HB607"):
 # --- other fields of a batch ----------------------------------------------------------------------
 
 
-class NextGoalOfLastStepIsOfOtherEpisode(Reference, code="HB101"):
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        is_last = step["truncated"] and not relabeled
-        return row | {"next_desired_goal": self.rows[0][0][0]["obs"]["desired_goal"]} if is_last else row
-
-
 class DiscountIgnoresTermination(Reference, code="HB401"):
     def sample(self, batch_size):
         return super().sample(batch_size) | {"discount": np.full(batch_size, 0.9)}
-
-
-class DiscountOfTruncatedRowsIsZero(Reference, code="HB401"):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        return batch | {"discount": batch["discount"] * ~batch["truncated"].astype(bool)}
 
 
 class RelabeledRowsAreNotTruncated(Reference, code="HB402"):
     def row(self, step, goal, relabeled):
         row = super().row(step, goal, relabeled)
         return row | {"truncated": False} if relabeled else row
-
-
-class NextGoalsAreFloat32(Reference, code="HB101"):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        goals = batch["next_desired_goal"]
-        return batch | {"next_desired_goal": goals.astype(np.float32) if goals.dtype == float else goals}
 
 
 # --- rows of the same batch -----------------------------------------------------------------------
@@ -124,16 +99,6 @@ class OneRandomNumberPerBatch(ChoosesFrom, code="HB206"):
 
     def other_goal(self, episode, t):
         return achieved(episode[t + int(self.place * (len(episode) - t))])
-
-
-class OneRandomNumberPerEpisode(ChoosesFrom, code="HB206"):
-    def sample(self, batch_size):
-        self.places = {}
-        return super().sample(batch_size)
-
-    def other_goal(self, episode, t):
-        place = self.places.setdefault(id(episode), self.rng.random())
-        return achieved(episode[t + int(place * (len(episode) - t))])
 
 
 class EpisodesAreRelabeledTogether(Reference, code="HB206"):
@@ -172,11 +137,6 @@ class EachStepHasOneGoal(ChoosesFrom, code="HB206"):
 
 
 # --- kinds of episodes ----------------------------------------------------------------------------
-
-
-class CrashesAreNotRelabeled(Reference, code="HB204"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        return not episode[-1]["crashed"] and super().is_relabeled(episode, t, i, batch_size)
 
 
 class InterruptedEpisodesAreNotRelabeled(Reference, code="HB204"):
@@ -222,12 +182,6 @@ class NewestTransitionsAreSampledMoreWhenFull(Reference, code="HB205"):
 
 
 # --- long episodes --------------------------------------------------------------------------------
-
-
-class OffsetIsInt8(ChoosesFrom, code="HB140"):
-    def other_goal(self, episode, t):
-        offset = np.int64(self.rng.integers(len(episode) - t)).astype(np.int8)
-        return achieved(episode[max(t + int(offset), 0)])
 
 
 class OffsetIsUint8(ChoosesFrom, code="HB190"):
@@ -324,12 +278,6 @@ class EvictionForgetsTheSeed(Reference, code="HB601"):
     def evict(self):
         super().evict()
         self.rng = np.random.default_rng()
-
-
-class EvictionUsesTheGlobalGenerator(Reference, code="HB603"):
-    def evict(self):
-        super().evict()
-        np.random.random()  # noqa: NPY002 - the fault
 
 
 class AddingToALoadedBufferForgetsTheSequence(Reference, code="HB606"):

@@ -10,11 +10,6 @@ class RewardsAreOfPresentGoals(Reference, code="HB301"):
         return self.env.compute_reward(batch["achieved_goal"], batch["desired_goal"], infos)
 
 
-class RewardsHaveGoalsSwapped(Reference, code="HB301"):
-    def rewards(self, batch, infos):
-        return self.env.compute_reward(batch["desired_goal"], batch["next_achieved_goal"], infos)
-
-
 class RewardsAreKept(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return batch["reward"]
@@ -97,13 +92,6 @@ class SaysKeepButRecomputes(Reference, code="HB401"):
     termination = "keep"
 
 
-class SaysNeverButKeeps(Reference, code="HB402"):
-    termination = "never"
-
-    def terminated(self, step, goal):
-        return step["terminated"]
-
-
 class TruncatedIsTerminated(Reference, code="HB401"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"truncated": step["terminated"]}
@@ -114,12 +102,6 @@ class WindowPastSuccess(Full, code="HB550"):
         return episode[t : t + self.n]
 
 
-class WindowOfOriginalRowsIsOneStep(Full, code="HB550"):
-    def window(self, episode, t, goal, relabeled):
-        steps = super().window(episode, t, goal, relabeled)
-        return steps if relabeled else steps[:1]
-
-
 class ReturnIsDiscountedOnceMore(Full, code="HB350"):
     def power(self, m):
         return self.gamma ** (m + (self.n > 1))
@@ -128,12 +110,6 @@ class ReturnIsDiscountedOnceMore(Full, code="HB350"):
 class DiscountIsFixed(Full, code="HB450"):
     def discount(self, lengths):
         return self.gamma**self.n
-
-
-class TerminationOfFirstStep(Full, code="HB450"):
-    def sample_row(self, i, batch_size):
-        row = super().sample_row(i, batch_size)
-        return row | {"terminated": self.row_of_window(row, 0)["terminated"]}
 
 
 class PriorityDecidesRelabeling(Full, code="HB204"):
