@@ -85,14 +85,16 @@ def test_a_person_who_takes_over_in_later_episodes_is_found_too(first):
     """Infos are searched in the first episodes and in a decreasing share of later ones, not in each."""
     env = Takeover(Other())
     recorder = EpisodeRecorder(env, max_episode_steps=1)
-    for episode in range(first):
-        recorder.reset(seed=episode)
-        recorder.step(np.zeros(2, np.float32))  # nobody takes over in the first step
-    with pytest.warns(UserWarning, match="intervene_action") as caught:
-        for episode in range(2 * first):
+
+    def play(episodes, step):
+        for episode in range(episodes):
             recorder.reset(seed=episode)
-            env.steps = 2
+            env.steps = step
             recorder.step(np.zeros(2, np.float32))
+
+    play(first, step=0)
+    with pytest.warns(UserWarning, match="intervene_action") as caught:
+        play(2 * first, step=2)  # a person takes over in the third step
     assert len(caught) == 1
 
 
