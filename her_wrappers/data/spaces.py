@@ -129,15 +129,11 @@ class SpaceSpec:
     @cached_property
     def float_pairs(self) -> list[tuple[int, int]]:
         """Positions of the float leaves, two of the same shape and dtype, or twice the same."""
-        pairs, alone = [], dict[Any, int]()
+        same: dict[Any, list[int]] = {}
         for i, leaf in enumerate(self.leaves):
             if leaf.dtype.kind == "f":
-                j = alone.pop((leaf.shape, leaf.dtype), None)
-                if j is None:
-                    alone[leaf.shape, leaf.dtype] = i
-                else:
-                    pairs.append((i, j))
-        return pairs + [(i, i) for i in alone.values()]
+                same.setdefault((leaf.shape, leaf.dtype), []).append(i)
+        return [(few[i], few[i : i + 2][-1]) for few in same.values() for i in range(0, len(few), 2)]
 
     def same_arrays(self, other: SpaceSpec) -> bool:
         """Whether this spec and ``other`` have leaves of the same paths, shapes and dtypes, in any order."""

@@ -18,9 +18,6 @@ from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.support.arguments import require_count, require_keys
 from her_wrappers.support.user_warning import warn_user
 
-WATCHED_EPISODES = 4
-"""From each power of two on, the infos of this number of episodes are searched for the executed action."""
-
 EXECUTED = frozenset({"intervene_action", "action_intervention", "teleop_action", "executed_action"})
 """Names under which wrappers, such as those of HIL-SERL and LeRobot, return the action that was executed."""
 
@@ -92,8 +89,9 @@ class _Recorder:
             raise
         if episodes is not None:
             self._ended += len(episodes)
-            power = 1 << self._ended.bit_length() >> 1  # a search in each step takes 5 % of its time
-            self._is_watched = self._ended - power < WATCHED_EPISODES and not self._is_warned
+            # The search takes 5 % of a step, so it is done in four episodes from each power of two on.
+            power = 1 << self._ended.bit_length() >> 1
+            self._is_watched = self._ended - power < 4 and not self._is_warned
             self._sinks.deliver(episodes, result)
         return result
 
