@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "stable_baselines3.md").read_text()
 
 def test_tqc_parks_with_the_code_of_the_page():
     (code,) = re.findall(r"```py\n(# parking-v0\n.*?)```", PAGE, re.DOTALL)
-    for long, short in (("100_000", "300"), ("starts=500", "starts=250"), ("[512, 512, 512]", "[16]")):
+    for long, short in (("100_000", "160"), ("starts=500", "starts=130"), ("[512, 512, 512]", "[16]")):
         assert long in code
         code = code.replace(long, short)
     code = code.replace("learning_rate=", "seed=0, learning_rate=")  # the lengths of episodes are random
@@ -35,7 +35,7 @@ def test_tqc_parks_with_the_code_of_the_page():
 
 
 def test_the_environment_of_the_recipe_has_goal_functions_for_all_rewards_and_terminations():
-    report = check_goal_env(make_parking, max_steps=300)
+    report = check_goal_env(make_parking, max_steps=60)
     assert not report.of_severity("error"), report.text()
     env = make_parking()
     _, info = env.reset(seed=0)

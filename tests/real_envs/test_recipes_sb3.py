@@ -27,7 +27,7 @@ def test_stable_baselines3_trains_with_the_settings_of_the_recipe(title):
     recipe = RECIPES[title]
     assert f"model.learn({recipe.options['steps']:_})" in CODE[title]
     starts = recipe.options["learning_starts"]
-    code = re.sub(r"model\.learn\(\S+\)", "model.learn(1_000)", CODE[title])
+    code = re.sub(r"model\.learn\(\S+\)", "model.learn(816)", CODE[title])
     names: dict = {}
     # After 800 steps of 8 environments, all have completed an episode: none is longer than 100 steps.
     exec(code.replace(f"learning_starts={starts:_}", "learning_starts=800"), names)

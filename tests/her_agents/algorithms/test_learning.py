@@ -23,7 +23,7 @@ def test_sac_solves_point_reach():
     assert success_after_training(env="her_envs/PointReach-v0", algo="sac", steps=6_000) >= 0.98
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_dqn_solves_bit_flipping_with_images():
     assert success_after_training(env="her_envs/BitFlippingImage-v0", algo="dqn", steps=4_000) >= 0.95
 

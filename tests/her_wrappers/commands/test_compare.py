@@ -29,7 +29,7 @@ def test_seeds_train_one_run_each(seeds):
     assert f"Compare them: her compare {folder}" in output
 
 
-@pytest.mark.slow  # test_collected_training.py compares processes in the default tests
+@pytest.mark.campaign  # test_collected_training.py compares processes in the default tests
 def test_processes_give_the_same_runs(seeds, tmp_path, capfd):
     folder, _, options = seeds
     result = her("train", *options, "--seeds", 2, "--seed", 5, "--jobs", 2, "--out", tmp_path)
@@ -118,8 +118,10 @@ def test_record_uses_the_policy_of_a_run(workers, seeds, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("send", "number"),
-    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)],  # as a terminal does, as a scheduler does
-    ids=["ctrl-c", "sigterm"],
+    [
+        pytest.param(os.killpg, signal.SIGINT, id="as a terminal does", marks=pytest.mark.campaign),
+        pytest.param(os.kill, signal.SIGTERM, id="as a scheduler does"),
+    ],
 )
 def test_a_signal_saves_the_running_runs_and_begins_no_others(send, number, seeds, tmp_path):
     steps = {200: 10**8}  # would take days

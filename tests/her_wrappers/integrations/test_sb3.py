@@ -289,6 +289,7 @@ def test_an_episode_that_a_second_learn_interrupts_is_not_joined_to_the_next(opt
         assert (abs(np.diff(states, axis=0)).sum(1) == 1).all()  # one bit per step, so no reset
 
 
+@pytest.mark.campaign  # examples/test_sb3_drop_in.py learns fewer bits
 def test_dqn_solves_ten_bits_in_1500_steps():
     """SB3's regression test, with SB3's k, strategy, learning rate, batch size, seed, steps and environments.
 
