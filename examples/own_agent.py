@@ -7,6 +7,7 @@ checkpoints, resuming and evaluation need no more code.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,10 +29,10 @@ class WideSAC(SAC):
     options_type = WideSACOptions
     options: WideSACOptions
 
-    def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
+    def make_network(self, num_outputs: int, num_actions: int = 0, **options: Any) -> nn.Module:
         """Return a wide network for a critic, whose ``num_actions`` is not 0, else SAC's usual network."""
         if not num_actions:
-            return super().make_network(num_outputs)
+            return super().make_network(num_outputs, **options)
         width = (self.options.width, self.options.width)
         return Network(self.inputs, width, num_outputs, num_actions=num_actions).to(self.device)
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
 from her_agents.algorithms.options import require_precision
+from her_wrappers.data.trees import leaves_by_path
 from her_wrappers.replay.tensors import find_device, is_capturing
 from her_wrappers.support.arguments import require_gamma, require_keys
 
@@ -172,7 +173,7 @@ class Agent:
         Raises:
             ValueError: An action is not finite, though the observation is: the agent diverged.
         """
-        if isinstance(observation["desired_goal"], torch.Tensor):
+        if any(isinstance(leaf, torch.Tensor) for leaf in leaves_by_path(observation).values()):
             return self.choose(self.inputs(observation), explore)
         observations, is_single = self.inputs.as_batch(observation)
         inputs = self.inputs(observations)

@@ -1,4 +1,4 @@
-"""The training loop: collect, update, evaluate, save, and resume."""
+"""train: epochs of a run, with its files, until it ends or is interrupted. `Run.run_epoch` is an epoch."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def record(
     needs_mask = policy == "random" or is_run(policy)
     act = find_policy(policy, with_action_mask(made) if needs_mask else made)
     with make_env(env, **options) as other:  # not `made`, which gets its own seed
-        first, action = other.reset(seed=0), other.action_space.sample()
-        info = other.step(valid_action(action, other, *first, np.random.default_rng(0)))[-1]
+        began, action = other.reset(seed=0), other.action_space.sample()
+        info = other.step(valid_action(action, other, *began, np.random.default_rng(0)))[-1]
     if unknown := [key for key in info_keys if key not in info]:
         raise terminal.CommandError(
             f"--info-keys must name keys of the infos, got {unknown[0]!r}; the infos have keys {sorted(info)}"

@@ -197,86 +197,6 @@ def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
     return 0
 
 
-def _train(runs: Sequence[tuple[Config, Path]], simulator: GoalSimulator | None, run: RunOptions) -> int:
-    """Train each of the runs, a config and a folder; return the exit code, not 0 if one was interrupted."""
-    from her_agents.training.loop import is_solved
-    from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
-
-    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")} | {"env": simulator}
-    options |= {"tensorboard": None if run.tensorboard else False}
-    options |= {"stop": is_solved} if run.stop else {}
-    runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]
-    if not runs:
-        raise terminal.CommandError(
-            f"all runs in {run.out} are complete; choose another --out, or more --seeds"
-        )
-    jobs = min(run.jobs, len(runs))
-    execute = train_in_processes(runs, jobs, options) if jobs > 1 else train_here(runs, options)
-    code = max(print_result(result, folder) for result, folder in execute)
-    if run.seeds > 1 and not code:
-        print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
-    elif run.seeds > 1 and run.out is not None:
-        print("The same command continues the group of runs.")
-    return code
-
-
-def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
-    """Return whether a run has all its steps or, if it may stop early, is solved; if so, print this.
-
-    A run with other options is not complete; to continue it is an error.
-    """
-    from her_agents.training.checkpoints import load_checkpoint
-    from her_agents.training.logs import steps_of
-    from her_agents.training.loop import is_solved
-
-    latest = folder / "latest.pt"
-    if not latest.exists():
-        return False
-    saved = load_checkpoint(latest)
-    complete = steps_of(saved["counts"]) >= config.steps or (stop and is_solved(saved["history"]))
-    complete &= replace(make_config(saved["config"]), steps=config.steps) == config
-    if complete:
-        print(f"{folder} is complete")
-    return complete
-
-
-def _folders(config: Config, run: RunOptions, here: Path) -> list[Path]:
-    """Return the folder of the run of each seed: below --out, or the next default folders without runs.
-
-    ``here`` is the folder in which the command was started; the environment may have changed the current one.
-    """
-    from her_agents.training.run_folder import RunFolder
-
-    seeds, base = range(config.seed, config.seed + run.seeds), here if Path.cwd() != here else Path()
-    if run.out is not None:
-        folders = [base / run.out / f"seed-{seed}" for seed in seeds] if run.seeds > 1 else [base / run.out]
-        for folder in folders:
-            if run.seeds == 1 or not (folder / "latest.pt").exists():  # else this run continues
-                RunFolder(folder).require_new()
-        return folders
-    name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
-    name += f"-{config.algo.rpartition(':')[2]}{'' if config.her else '-no-her'}"
-    for number in itertools.count(1):
-        folders = [base / "runs" / f"{name}{f'-run{number}' if number > 1 else ''}-{seed}" for seed in seeds]
-        if not any((folder / "config.json").exists() for folder in folders):
-            break
-    return folders
-
-
-def _print_recipes() -> None:
-    for name in recipe_names():
-        recipe = read_recipe(name)
-        print(f"{name}: {recipe.task}")
-        result = "not measured"
-        if (measured := recipe.measured) is not None:
-            result = (
-                f"success rate {recipe.solved:.2f} after {measured.steps:,} steps and {measured.minutes:.1f} "
-                f"minutes, {measured.success:.2f} at the end"
-            )
-        print(f"    {recipe.options['algo']}: {result}")
-    print("Medians over several seeds; see docs/recipes.md.")
-
-
 def _new_runs(
     given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions, stack: ExitStack
 ) -> tuple[list[tuple[Config, Path]], GoalSimulator | None]:
@@ -361,3 +281,83 @@ def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: Goa
     if report.of_severity("error") and not run.force:
         message = f"{config.env} has the errors above; fix them, or pass --force to train anyway"
         raise terminal.CommandError(message, 3)
+
+
+def _train(runs: Sequence[tuple[Config, Path]], simulator: GoalSimulator | None, run: RunOptions) -> int:
+    """Train each of the runs, a config and a folder; return the exit code, not 0 if one was interrupted."""
+    from her_agents.training.loop import is_solved
+    from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
+
+    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")} | {"env": simulator}
+    options |= {"tensorboard": None if run.tensorboard else False}
+    options |= {"stop": is_solved} if run.stop else {}
+    runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]
+    if not runs:
+        raise terminal.CommandError(
+            f"all runs in {run.out} are complete; choose another --out, or more --seeds"
+        )
+    jobs = min(run.jobs, len(runs))
+    execute = train_in_processes(runs, jobs, options) if jobs > 1 else train_here(runs, options)
+    code = max(print_result(result, folder) for result, folder in execute)
+    if run.seeds > 1 and not code:
+        print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
+    elif run.seeds > 1 and run.out is not None:
+        print("The same command continues the group of runs.")
+    return code
+
+
+def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
+    """Return whether a run has all its steps or, if it may stop early, is solved; if so, print this.
+
+    A run with other options is not complete; to continue it is an error.
+    """
+    from her_agents.training.checkpoints import load_checkpoint
+    from her_agents.training.logs import steps_of
+    from her_agents.training.loop import is_solved
+
+    latest = folder / "latest.pt"
+    if not latest.exists():
+        return False
+    saved = load_checkpoint(latest)
+    complete = steps_of(saved["counts"]) >= config.steps or (stop and is_solved(saved["history"]))
+    complete &= replace(make_config(saved["config"]), steps=config.steps) == config
+    if complete:
+        print(f"{folder} is complete")
+    return complete
+
+
+def _folders(config: Config, run: RunOptions, here: Path) -> list[Path]:
+    """Return the folder of the run of each seed: below --out, or the next default folders without runs.
+
+    ``here`` is the folder in which the command was started; the environment may have changed the current one.
+    """
+    from her_agents.training.run_folder import RunFolder
+
+    seeds, base = range(config.seed, config.seed + run.seeds), here if Path.cwd() != here else Path()
+    if run.out is not None:
+        folders = [base / run.out / f"seed-{seed}" for seed in seeds] if run.seeds > 1 else [base / run.out]
+        for folder in folders:
+            if run.seeds == 1 or not (folder / "latest.pt").exists():  # else this run continues
+                RunFolder(folder).require_new()
+        return folders
+    name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
+    name += f"-{config.algo.rpartition(':')[2]}{'' if config.her else '-no-her'}"
+    for number in itertools.count(1):
+        folders = [base / "runs" / f"{name}{f'-run{number}' if number > 1 else ''}-{seed}" for seed in seeds]
+        if not any((folder / "config.json").exists() for folder in folders):
+            break
+    return folders
+
+
+def _print_recipes() -> None:
+    for name in recipe_names():
+        recipe = read_recipe(name)
+        print(f"{name}: {recipe.task}")
+        result = "not measured"
+        if (measured := recipe.measured) is not None:
+            result = (
+                f"success rate {recipe.solved:.2f} after {measured.steps:,} steps and {measured.minutes:.1f} "
+                f"minutes, {measured.success:.2f} at the end"
+            )
+        print(f"    {recipe.options['algo']}: {result}")
+    print("Medians over several seeds; see docs/recipes.md.")

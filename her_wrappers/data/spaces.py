@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,6 +126,15 @@ class SpaceSpec:
         """Paths of the leaves."""
         return [leaf.path for leaf in self.leaves]
 
+    @cached_property
+    def float_pairs(self) -> list[tuple[int, int]]:
+        """Positions of the float leaves, two of the same shape and dtype, or twice the same."""
+        same: dict[Any, list[int]] = {}
+        for i, leaf in enumerate(self.leaves):
+            if leaf.dtype.kind == "f":
+                same.setdefault((leaf.shape, leaf.dtype), []).append(i)
+        return [(few[i], few[i : i + 2][-1]) for few in same.values() for i in range(0, len(few), 2)]
+
     def same_arrays(self, other: SpaceSpec) -> bool:
         """Whether this spec and ``other`` have leaves of the same paths, shapes and dtypes, in any order."""
         mine, others = ({(leaf.path, leaf.shape, leaf.dtype) for leaf in each} for each in (self, other))
@@ -160,11 +170,9 @@ class SpaceSpec:
                 value = as_leaf(f"{leaf.name} of {container}", value, shape, leaf.dtype, rounding=rounding)
             checked.append(value)
         if inspect is not None:
-            floats, total = [value for value in checked if value.dtype.kind == "f"], 0.0
-            while floats:  # a product with NaN or an infinite number is not finite, so one tests two arrays
-                one = floats.pop()
-                other = floats.pop() if floats and floats[-1].shape == one.shape else one
-                total += float(np.vdot(one, other))
+            total = 0.0  # a product with NaN or an infinite number is not finite, so one tests two arrays
+            for i, j in self.float_pairs:
+                total += float(np.vdot(checked[i], checked[j]))
             if not math.isfinite(total):  # or the numbers are very large
                 for leaf, value in zip(self.leaves, checked, strict=True):
                     if leaf.dtype.kind == "f":

@@ -274,7 +274,7 @@ def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_re
         achieved = np.asarray(achieved_goal(observations))
         desired = np.broadcast_to(achieved[-1], achieved.shape)
         observations |= {"achieved_goal": achieved, "desired_goal": desired}
-    rewards = frames.get("next.reward") if compute_reward is None else compute_reward
+    rewards = compute_reward or frames.get("next.reward")
     if "action" not in frames or rewards is None:
         absent = "'action'" if "action" not in frames else "'next.reward'; pass compute_reward="
         raise ValueError(f"the dataset must have the feature {absent}, got only {list(frames)}")

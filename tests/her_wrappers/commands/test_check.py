@@ -58,6 +58,19 @@ def test_json_is_the_report():
     assert (report["seed"], report["steps"]) == (4, 100)
 
 
+def test_the_findings_before_an_error_of_the_policy_are_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "acts.py").write_text(
+        "calls = iter(range(50))\n"
+        "def act(observation):\n    next(calls)\n    return observation['observation']"
+    )
+    result = her("check", NO_FLAG, "--policy", "acts.py:act", "--max-steps", "100", "--format", "json")
+    assert result.exit_code == 3
+    report = json.loads(result.stdout)
+    assert (report["steps"], "GE201" in {each["code"] for each in report["findings"]}) == (50, True)
+    assert "StopIteration" in result.stderr
+
+
 def annotation(*arguments):
     """Return file, line and message of the first annotation; None without a file."""
     output = her("check", *arguments, "--max-steps", "100", "--format", "github").stdout

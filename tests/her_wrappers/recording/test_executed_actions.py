@@ -80,6 +80,24 @@ def test_without_the_key_a_warning_names_it_if_the_actions_differ(is_vector):
         recorder.step(np.zeros((2, 2) if is_vector else 2, np.float32))
 
 
+@pytest.mark.parametrize("first", [5, 20])
+def test_a_person_who_takes_over_in_later_episodes_is_found_too(first):
+    """Infos are searched in the first episodes and in a decreasing share of later ones, not in each."""
+    env = Takeover(Other())
+    recorder = EpisodeRecorder(env, max_episode_steps=1)
+
+    def play(episodes, step):
+        for episode in range(episodes):
+            recorder.reset(seed=episode)
+            env.steps = step
+            recorder.step(np.zeros(2, np.float32))
+
+    play(first, step=0)
+    with pytest.warns(UserWarning, match="intervene_action") as caught:
+        play(2 * first, step=2)  # a person takes over in the third step
+    assert len(caught) == 1
+
+
 def test_actions_of_several_arrays_and_wrong_values_are_errors():
     env = Other()
     env.action_space = spaces.Tuple([env.action_space, spaces.Discrete(2)])
