@@ -28,7 +28,7 @@ def test_dqn_solves_bit_flipping_with_images():
     assert success_after_training(env="her_envs/BitFlippingImage-v0", algo="dqn", steps=4_000) >= 0.95
 
 
-@pytest.mark.slow
+@pytest.mark.campaign  # minutes
 def test_sac_solves_point_reach_with_a_camera_and_the_position():
     env, agent = "tests.support.cameras:CameraPointReach", {"layer_norm": True}
     assert success_after_training(env=env, algo="sac", steps=5_000, agent=agent) >= 0.95

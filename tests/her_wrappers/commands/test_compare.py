@@ -115,12 +115,11 @@ def test_record_uses_the_policy_of_a_run(workers, seeds, tmp_path):
         assert [agent.act(state).tolist() for state in states] == episode.actions.tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("send", "number"),
     [
         pytest.param(os.killpg, signal.SIGINT, id="as a terminal does", marks=pytest.mark.campaign),
-        pytest.param(os.kill, signal.SIGTERM, id="as a scheduler does"),
+        pytest.param(os.kill, signal.SIGTERM, id="as a scheduler does", marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_saves_the_running_runs_and_begins_no_others(send, number, seeds, tmp_path):
