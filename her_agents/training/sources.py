@@ -358,7 +358,7 @@ def open_source(
 
     Args:
         config: The options of the run.
-        env: One environment of the run.
+        env: An environment of the run, whose spaces and time limit are read.
         success_key: Name of the success flag in infos.
         own_env: The argument ``env`` of `her_agents.train`.
         own_agent: Class of the agent, used instead of ``config.algo``.
