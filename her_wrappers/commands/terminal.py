@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -103,6 +105,8 @@ def parse(
     """
     lines = (about or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
+    if shutil.get_terminal_size().columns < LEAST_COLUMNS:
+        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
     return tyro.cli(
         form,
         prog=f"her {name}",
@@ -113,6 +117,8 @@ def parse(
         registry=REGISTRY,
     )
 
+
+LEAST_COLUMNS = 20  # in a terminal of 4 columns, the layout of tyro's help does not end
 
 REGISTRY = ConstructorRegistry()
 """Rules by which tyro parses the options of all commands."""
