@@ -93,7 +93,8 @@ def _read_name(name: str, max_steps: int, seed: int, env_options: Mapping[str, A
     if (path / CONFIG).exists() and not (path / MANIFEST).exists():
         return _read_run(path)
     log = path if path.name == PROGRESS else path / PROGRESS
-    if log.exists() and not (path / MANIFEST).exists():  # of Stable-Baselines3
+    is_of_sb3 = not any((log.parent / each).exists() for each in (MANIFEST, "latest.pt"))
+    if log.exists() and is_of_sb3:
         return Facts.of(name, (), history=read_progress(log))
     if path.is_dir() and not any((path / each).exists() for each in (MANIFEST, LEROBOT_INFO)):
         raise ValueError(
