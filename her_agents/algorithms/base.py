@@ -14,7 +14,6 @@ from torch import nn
 
 from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
 from her_agents.algorithms.options import require_precision
-from her_wrappers.data.trees import leaves_by_path
 from her_wrappers.replay.tensors import find_device, is_capturing
 from her_wrappers.support.arguments import require_gamma, require_keys
 
@@ -173,7 +172,10 @@ class Agent:
         Raises:
             ValueError: An action is not finite, though the observation is: the agent diverged.
         """
-        if any(isinstance(leaf, torch.Tensor) for leaf in leaves_by_path(observation).values()):
+        goal: Any = observation.get("desired_goal") if isinstance(observation, Mapping) else None
+        while isinstance(goal, dict | tuple) and goal:
+            goal = next(iter(goal.values())) if isinstance(goal, dict) else goal[0]
+        if isinstance(goal, torch.Tensor):
             return self.choose(self.inputs(observation), explore)
         observations, is_single = self.inputs.as_batch(observation)
         inputs = self.inputs(observations)
