@@ -25,7 +25,7 @@ from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, evaluate_simulator, success_key
 from her_agents.training.logs import Row
 from her_agents.training.sources import SimulatorSource, make_single_env, open_source
-from her_agents.training.updates import Updates, new_meter, require_clippable
+from her_agents.training.updates import Updates, new_meter, not_clippable, require_clippable
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.goals.action_masks import valid_action
@@ -153,11 +153,7 @@ class Run:
             raise NotFiniteError(self.source.reason)
         measured = self._meter.read()
         if measured.pop("unclippable", 0.0):
-            interval = f"[{-self.config.n_steps}, 0]"
-            raise ValueError(
-                f"clip_targets=True needs rewards (sums of n_steps) in {interval}, got others; pass "
-                "clip_targets=False (--no-clip-targets)"
-            )
+            raise not_clippable("others", self.config.n_steps)
         for name, value in measured.items():
             require_finite(name, value, self.counts.updates)
         simulator = getattr(self._evaluation_env.unwrapped, "simulator", None)

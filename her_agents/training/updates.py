@@ -47,13 +47,7 @@ class Updates:
         ValueError: ``config.updates_in_graph`` is ``"always"``, and graphs are not possible.
     """
 
-    def __init__(
-        self,
-        agent: Agent,
-        buffer: Any,
-        config: Config,
-        meter: Meter,
-    ) -> None:
+    def __init__(self, agent: Agent, buffer: Any, config: Config, meter: Meter) -> None:
         self._agent, self._buffer, self._config, self._meter = agent, buffer, config, meter
         self._is_on_device = isinstance(buffer, DeviceReplayBuffer)
         self.count = 1
@@ -208,9 +202,14 @@ def require_clippable(rewards: Any, n_steps: int = 1) -> None:
     """Raise ValueError if sums of at most ``n_steps`` rewards lie outside [-n_steps, 0]."""
     least, largest = (rewards, rewards) if isinstance(rewards, float) else (rewards.min(), rewards.max())
     if least < -n_steps or largest > 0:
-        values = "each reward" if n_steps == 1 else f"each sum of {n_steps} rewards"
         got = f"{least:g}" if least == largest else f"values from {least:g} to {largest:g}"
-        raise ValueError(
-            f"clip_targets=True needs {values} to be between {-n_steps} and 0, got {got}; pass "
-            "clip_targets=False (--no-clip-targets)"
-        )
+        raise not_clippable(got, n_steps)
+
+
+def not_clippable(got: str, n_steps: int) -> ValueError:
+    """Return the error for rewards, or sums of at most ``n_steps`` of them, outside [-n_steps, 0]."""
+    values = "each reward" if n_steps == 1 else f"each sum of {n_steps} rewards"
+    return ValueError(
+        f"clip_targets=True needs {values} to be between {-n_steps} and 0, got {got}; pass "
+        "clip_targets=False (--no-clip-targets)"
+    )

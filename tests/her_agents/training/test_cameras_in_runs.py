@@ -9,8 +9,7 @@ from her_agents.training.loop import train
 from tests.support.cameras import CameraReach, RealReach
 from tests.support.commands import her
 from tests.support.short_runs import same, tiny, without_time
-from tests.support.specimens.reach import Reach
-from tests.support.specimens.unusual_observations import ActionMask
+from tests.support.specimens.masks import MaskInInfo, MaskMethod, Strict
 
 CAMERAS = "tests.support.cameras"
 QUICK = ["--num-envs", 4, "--steps-per-epoch", 100, "--learning-starts", 50, "--evaluation-episodes", 2]
@@ -84,36 +83,10 @@ def test_keys_are_lists_also_with_commas(tmp_path):
     assert "reads 'elbow'" in her("train", *arguments).output
 
 
-class Strict(ActionMask):
-    """An action that the mask in the observation excludes raises an error."""
-
-    def move(self, action):
-        assert self.mask()[action], action
-        return super().move(action)
-
-
-class MaskInInfo(Strict):
-    """The mask is in the infos."""
-
-    make_space, observe = Reach.make_space, Reach.observe
-
-    def inform(self, observation):
-        return super().inform(observation) | {"action_mask": self.mask()}
-
-
-class MaskMethod(MaskInInfo):
-    """The mask is the result of a method."""
-
-    inform = Reach.inform
-
-    def action_masks(self):
-        return self.mask().astype(bool)
-
-
 @pytest.mark.parametrize("kind", [Strict, MaskInInfo, MaskMethod])
 def test_a_run_never_takes_a_masked_action(kind, tmp_path):
     options = {"env_kwargs": {}, "clip_targets": None, "steps": 200, "workers": int(kind is MaskMethod)}
-    config = tiny("dqn", env=f"{__name__}:{kind.__name__}", **options)
+    config = tiny("dqn", env=f"{kind.__module__}:{kind.__name__}", **options)
     result = train(config, folder=tmp_path / "run", on_epoch=None, backend="local")
     assert "action_mask" in result.agent.inputs.keys
     assert her("watch", tmp_path / "run", "--no-show", "--episodes", 2).exit_code == 0

@@ -11,36 +11,17 @@ from gymnasium.vector import SyncVectorEnv
 from her_wrappers import check_goal_env
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.support.policies import PolicyError
+from tests.support.specimens.masks import MaskInInfo, MaskMethod, Strict
 from tests.support.specimens.reach import Reach
 from tests.support.specimens.unusual_observations import ActionMask
 
 
-class Strict(ActionMask):
-    """An action that the mask excludes raises; the mask is in the observation."""
-
-    def move(self, action):
-        assert self.mask()[action], action
-        return super().move(action)
-
-
-class MaskInInfo(Strict):
-    make_space, observe = Reach.make_space, Reach.observe
-
-    def inform(self, observation):
-        return super().inform(observation) | {"action_mask": self.mask()}
-
-
-class MaskMethod(Strict):
-    """The mask is the result of a method, as sb3-contrib expects; actions are numbered from 5."""
-
-    make_space, observe = Reach.make_space, Reach.observe
+class MaskMethodFromFive(MaskMethod):
+    """Actions are numbered from 5."""
 
     def __init__(self):
         super().__init__()
         self.action_space = spaces.Discrete(4, start=5)
-
-    def action_masks(self):
-        return self.mask().astype(bool)
 
     def move(self, action):
         return super().move(action - 5)
@@ -69,7 +50,7 @@ def vector():
     return SyncVectorEnv([Strict] * 2)
 
 
-@pytest.mark.parametrize("make", [Strict, MaskInInfo, MaskMethod, TwoActions, vector])
+@pytest.mark.parametrize("make", [Strict, MaskInInfo, MaskMethodFromFive, TwoActions, vector])
 def test_masked_actions_are_never_taken(make):
     report = check_goal_env(make, max_steps=200)
     assert not report.of_severity("error"), report.text()
