@@ -171,6 +171,8 @@ class Run:
             "seconds": counts.seconds,
         }
         row |= asdict(result) | measured
+        if self.source.starts is not None:
+            row |= self.source.starts.measure()
         if counts.skipped_episodes:
             row["skipped_episodes"] = counts.skipped_episodes
         share = self.buffer.statistics(1000).trivial_share if self.buffer.can_sample else float("nan")
