@@ -140,6 +140,7 @@ class StartWrapper(gym.Wrapper[Any, Any, Any, Any]):
     """Begins a share of the episodes in recorded states."""
 
     _start, _left = (-1, -1), np.inf  # episode and step of the start; steps until the episode ends
+    _reached = False  # whether a step of the episode was a success
 
     def __init__(self, make: Callable[[], gym.Env[Any, Any]], starts: Starts) -> None:
         super().__init__(make())
@@ -151,7 +152,7 @@ class StartWrapper(gym.Wrapper[Any, Any, Any, Any]):
         if seed is not None:
             self._rng = np.random.default_rng((seed, 2))
         self._start = self._starts.choose(self._rng)
-        self._left = self._starts.limit(*self._start)
+        self._left, self._reached = self._starts.limit(*self._start), False
         if self._start[1] >= 0:
             observation, info = self._starts.reset(self.env, *self._start)
         return observation, info | {START: self._start[1]}
@@ -160,7 +161,8 @@ class StartWrapper(gym.Wrapper[Any, Any, Any, Any]):
         """Step the environment; move the curriculum at the end of an episode."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._left -= 1
+        self._reached |= bool(info[self._starts.success_key])
         truncated = truncated or bool(self._left <= 0 and not terminated)
         if terminated or truncated:
-            self._starts.end(*self._start, success=bool(info[self._starts.success_key]))
+            self._starts.end(*self._start, success=self._reached)
         return observation, reward, terminated, truncated, info | {START: self._start[1]}
