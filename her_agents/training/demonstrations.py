@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from her_agents.training.evaluation import play_episode
 from her_wrappers import Demonstrations, EpisodeRecorder
 from her_wrappers.goals.environments import BrokenModuleError, import_callable
+from her_wrappers.goals.real_robot import INTERVENED
 from her_wrappers.integrations.recordings import open_episodes
 from her_wrappers.support.policies import add_noise, choose_action
 
@@ -35,6 +37,9 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
             episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=info_keys)
         else:
             episodes = list(open_episodes(name))
+        if INTERVENED in info_keys:  # which only recordings of a `RealRobot` have
+            flags = [{INTERVENED: np.zeros(len(each), bool)} | dict(each.infos) for each in episodes]
+            episodes = [replace(each, infos=infos) for each, infos in zip(episodes, flags, strict=True)]
         return Demonstrations(episodes, config.demo_share)
     except (BrokenModuleError, OSError, TypeError, ValueError) as error:
         raise ValueError(f"demos={name!r} cannot be used: {error}") from error
