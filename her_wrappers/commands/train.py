@@ -123,7 +123,7 @@ def train(arguments: Sequence[str]) -> int:
     from her_wrappers.collecting import CollectorError
 
     with exits_with(3, BrokenModuleError, CollectorError, OSError), exits_with(2, TypeError, ValueError):
-        base = _base_options(run)
+        base = _base_options(run, options.config.env)
         given = _given_options(options.config, words, base)
         if {"-h", "--help"} & set(arguments):
             return _print_help(base, given.get("algo"))
@@ -145,11 +145,15 @@ def _reject_removed(arguments: Sequence[str]) -> None:
             raise terminal.CommandError(f"{word} is no longer an option: {REMOVED[name][1]}")
 
 
-def _base_options(run: RunOptions) -> dict[str, Any]:
-    """Return the options of the recipe and the config file, or of the run to continue."""
+def _base_options(run: RunOptions, env: str | None) -> dict[str, Any]:
+    """Return the options of the recipe and the config file, or of the run to continue.
+
+    ``env`` is the environment on the command line.
+    """
     if run.resume is None:
-        recipe = {} if run.recipe is None else read_recipe(run.recipe).options
-        return merge_options(recipe, {} if run.config is None else read_options(run.config))
+        file = {} if run.config is None else read_options(run.config)
+        recipe = {} if run.recipe is None else read_recipe(run.recipe).options_for(env or file.get("env"))
+        return merge_options(recipe, file)
     if run.recipe or run.config or run.out:
         raise ValueError("--resume uses the run's folder and config; remove --out, --config and --recipe")
     from her_agents.training.checkpoints import load_checkpoint
@@ -210,9 +214,14 @@ def _new_runs(
 
     here = Path.cwd()  # which the environment may change
     recipe = read_recipe(run.recipe) if run.recipe else None
-    if recipe:
-        recipe.require_installed()
     options = merge_options(base, given)
+    if recipe and options["env"] == recipe.options["env"]:
+        recipe.require_installed()
+    elif recipe:
+        left_out = sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys())
+        values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out) or "none"
+        print(f"Options of the recipe that are left out, since they are for {recipe.environment}: {values}")
+        recipe, run = None, replace(run, recipe=None)
     if "env" not in options:
         raise ValueError(
             "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config file that "
@@ -243,7 +252,7 @@ def _new_runs(
                 "keys, and --critic-keys adds keys that only the critics use."
             )
         if run.check and not config.real:
-            known = recipe.known_findings if recipe and recipe.options["env"] == config.env else ()
+            known = recipe.known_findings if recipe else ()
             _check(config, run, known, simulator)
         config = _choose_clipping(config, env)
         only_one = env if config.real else simulator  # some simulators can be made only once in a process
