@@ -162,11 +162,22 @@ class Config:
     a Box action; for other action spaces, the probability of a random action."""
     demo_share: float = ranged(0.25, "(0, 1)", (0.02, 0.9))
     """Share of demonstrations in the batch of each update."""
+    start_share: float = ranged(0.0, "[0, 1]")
+    """Share of training episodes that begin in recorded states; not with workers or a simulator."""
+    start_source: str = "curriculum"
+    """States in which these episodes begin: curriculum, at first near the ends of successful demonstrations,
+    then ever earlier while the episodes succeed; demos, all states of demonstrations; or run, states of the
+    run itself."""
+    start_state: str = "state"
+    """How these episodes begin: the key of the observations or of info_keys that has the state for
+    reset(options={"state": ...}), which also takes the "goal" of a demonstration; or a function start(env,
+    episode, t), called after a reset, that sets state t of a recorded episode and returns observation and
+    info, given as module:function or path/to/file.py:function."""
 
     def __post_init__(self) -> None:
         require_values(self)
         # Absolute, since a run can be resumed from another working directory.
-        for name in ("env", "algo", "termination", "goal_selection_strategy"):
+        for name in ("env", "algo", "termination", "goal_selection_strategy", "start_state"):
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, absolute_name(value))
         for name in ("offline", "demos"):
@@ -203,6 +214,7 @@ class Config:
         if self.algo is not None and ":" not in self.algo:
             agent_options(self.algo, self.agent)
         self._require_goal_selection()
+        self._require_starts()
 
     def _apply_real(self) -> None:
         """Choose options that depend on ``real``; raise ValueError for those that a robot cannot have."""
@@ -212,7 +224,7 @@ class Config:
             return
         if self.updates_in_graph == "auto":
             object.__setattr__(self, "updates_in_graph", "never")
-        needed = {"num_envs": 1, "workers": 0, "offline": None, "on_device": False}
+        needed = {"num_envs": 1, "workers": 0, "offline": None, "on_device": False, "start_share": 0.0}
         for name, value in (needed | {"updates_in_graph": "never"}).items():
             if getattr(self, name) != value:
                 raise ValueError(
@@ -232,6 +244,17 @@ class Config:
                 f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
                 f"got n_sampled_goal={self.n_sampled_goal}"
             )
+
+    def _require_starts(self) -> None:
+        """Raise ValueError if the options of starts do not fit each other."""
+        sources, given = ("curriculum", "demos", "run"), f"start_share={self.start_share}"
+        if self.start_source not in sources:
+            raise ValueError(f"start_source must be one of {sources}, got {self.start_source!r}")
+        if self.start_share and (self.workers or self.offline):
+            got = f"got workers={self.workers} and offline={self.offline!r}"
+            raise ValueError(f"{given} needs workers=0 and offline=None, {got}; omit start_share")
+        if self.start_share and self.start_source != "run" and self.demos is None:
+            raise ValueError(f"{given} needs demonstrations, got None; pass demos=, or start_source='run'")
 
     def goal_options(self) -> dict[str, Any]:
         """Return the arguments of the replay buffer that determine how new goals are chosen."""

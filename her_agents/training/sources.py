@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 
 from her_agents.algorithms.registry import make_agent
 from her_agents.training.demonstrations import read_demonstrations
+from her_agents.training.starts import START, Starts, StartWrapper
 from her_wrappers import (
     DeviceReplayBuffer,
     HindsightReplayBuffer,
@@ -74,6 +75,7 @@ class Source:
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
+        self.starts: Starts | None = None  # of episodes that begin in recorded states
         self.is_real = False  # whether it moves a real robot
         self.wait: Callable[[], object] = lambda: None  # returns when no thread samples from the buffer
         self.skipped = 0  # episodes that were not added
@@ -106,7 +108,7 @@ class Source:
 
     def measured(self) -> Row:
         """Return measurements since the last call, by name."""
-        return {}
+        return {} if self.starts is None else self.starts.measure()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
         """Collect the steps that are added between two updates of the agent.
@@ -120,10 +122,12 @@ class Source:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the part of a checkpoint that restores the source, except for its buffer."""
-        return {}
+        return {} if self.starts is None else {"starts": self.starts.curriculum}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the source from a checkpoint that contains the result of `state_dict`."""
+        if self.starts is not None:
+            self.starts.curriculum = state["starts"]
 
     def close(self) -> None:
         """Close environments and workers."""
@@ -149,6 +153,8 @@ class EnvironmentSource(Source):
 
     def begin(self, seed: int) -> None:
         """Reset all environments."""
+        if self.starts is not None:
+            self.starts.begin(seed, self.buffer)
         self._observations, _ = self._envs.reset(seed=seed)
         self._ended = self._waiting = np.zeros(self._envs.num_envs, bool)
         self._ended_now.clear()
@@ -414,10 +420,15 @@ def open_source(
     elif own_env is not None or isinstance(env, ActionMaskObservation):
         make_one = partial(make_single_env, config, own_env)
         make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
-    simulator = getattr(env.unwrapped, "simulator", None)
+    simulator, starts, info_keys = getattr(env.unwrapped, "simulator", None), None, config.info_keys
+    if config.start_share:
+        starts = Starts(config, env, find_function("start_state", config.start_state), success_key)
+        make_start = partial(StartWrapper, make=partial(make_single_env, config, own_env), starts=starts)
+        make_envs = partial(gym.vector.SyncVectorEnv, [make_start] * config.num_envs)
+        info_keys = (START, *info_keys)
     envs = env if config.offline or config.workers or simulator else make_envs()
 
-    buffer_size, info_keys = config.buffer_size, config.info_keys
+    buffer_size = config.buffer_size
     if not config.offline:
         action_key = env.get_wrapper_attr("action_key") if config.real else None
         info_keys = tuple(sorted({success_key, *info_keys} | ({INTERVENED} if action_key else set())))
@@ -455,7 +466,9 @@ def open_source(
         recorded = (*info_keys, "step_seconds")
         return RobotSource(buffer, envs, success_key, info_keys=recorded, action_key=action_key)
     if not config.workers:
-        return EnvironmentSource(buffer, envs, success_key, info_keys=info_keys)
+        source = EnvironmentSource(buffer, envs, success_key, info_keys=info_keys)
+        source.starts = starts
+        return source
     collector = Collector(
         make_envs,
         ExploringPolicy(config, *goal_spaces(env), own_agent),
