@@ -12,6 +12,7 @@ from her_agents.training.evaluation import play_episode
 from her_agents.training.starts import START
 from her_wrappers import Demonstrations, EpisodeRecorder
 from her_wrappers.goals.environments import BrokenModuleError, import_callable
+from her_wrappers.goals.real_robot import INTERVENED
 from her_wrappers.integrations.recordings import open_episodes
 from her_wrappers.support.policies import add_noise, choose_action
 
@@ -34,13 +35,15 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
             policy = import_callable(name, "demos")
             rng = np.random.default_rng((config.seed, 1))
             count, noise = config.demo_episodes, config.demo_noise
-            info_keys = [key for key in info_keys if key != START]
-            episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=info_keys)
+            keys = [key for key in info_keys if key != START]  # of the environment
+            episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=keys)
         else:
             episodes = list(open_episodes(name))
-        if config.start_share:  # the buffer needs the same infos of all episodes
-            none = [{START: np.full(len(each), -1)} for each in episodes]
-            episodes = [replace(e, infos=info | e.infos) for e, info in zip(episodes, none, strict=True)]
+        # The buffer needs the same infos of all episodes, also those that only runs record.
+        added = {key: value for key, value in ((START, -1), (INTERVENED, False)) if key in info_keys}
+        for number, each in enumerate(episodes):
+            columns = {key: np.full(len(each), value) for key, value in added.items()}
+            episodes[number] = replace(each, infos=columns | dict(each.infos))
         return Demonstrations(episodes, config.demo_share)
     except (BrokenModuleError, OSError, TypeError, ValueError) as error:
         raise ValueError(f"demos={name!r} cannot be used: {error}") from error
