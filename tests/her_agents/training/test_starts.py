@@ -227,10 +227,11 @@ def test_episodes_begin_in_states_of_the_run_with_new_goals():
         assert len(first) > len(others)
 
 
-def test_the_infos_may_contain_the_state():
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_infos_may_contain_the_state(number):
     options = {"info_keys": ("state",), "start_state": "state", "start_share": 1.0, "start_source": "demos"}
-    config = counted(env="Drift", demos=HERE + "faster", env_kwargs={}, **options)
-    with closing(epochs(config, env=Drift)) as run:
+    config = counted(env="Drift", demos=HERE + "faster", env_kwargs={}, num_envs=number, **options)
+    with closing(epochs(config, env=Drift if number > 1 else Drift())) as run:
         states = {
             tuple(each.infos["state"][t - 1]): t
             for each in run.buffer.demonstrations.episodes()
