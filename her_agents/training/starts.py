@@ -113,7 +113,7 @@ class Starts:
         extent = np.linalg.norm(np.ptp(states["achieved_goal"].astype(float), axis=0))
         for option, key in zip(options, ("achieved_goal", "desired_goal"), strict=False):
             got, wanted = observation[key], states[key][step].astype(float)
-            if np.linalg.norm(got - wanted) > 0.75 * extent + 1e-3 * np.linalg.norm(wanted):
+            if np.linalg.norm(got - wanted) > 0.5 * extent + 1e-3 * np.linalg.norm(wanted):
                 got = f"must set {key!r} to {wanted}, as recorded, got {got}"
                 raise ValueError(f"{self._name}: reset(options={{{option!r}: ...}}) {got}; {fix}")
         return observation, info
@@ -132,16 +132,15 @@ class Starts:
 
     def measure(self) -> dict[str, float]:
         """Return the mean progress of the curriculum: 0 for starts at the end, 1 if all are solved."""
-        if not self.curriculum:
-            return {}
-        left = [(each[0] + 1) / (end + 1) for each, end in zip(self.curriculum, self._ends, strict=True)]
-        return {"curriculum": 1 - float(np.mean(left))}
+        left = [(each[0] + 1) / (end + 1) for each, end in zip(self.curriculum, self._ends, strict=False)]
+        return {"curriculum": 1 - float(np.mean(left))} if left else {}
 
 
 class StartWrapper(gym.Wrapper[Any, Any, Any, Any]):
     """Begins a share of the episodes in recorded states."""
 
     _start, _left = (-1, -1), np.inf  # episode and step of the start; steps until the episode ends
+    _reached = False  # whether a step of the episode was a success
 
     def __init__(self, make: Callable[[], gym.Env[Any, Any]], starts: Starts) -> None:
         super().__init__(make())
@@ -153,7 +152,7 @@ class StartWrapper(gym.Wrapper[Any, Any, Any, Any]):
         if seed is not None:
             self._rng = np.random.default_rng((seed, 2))
         self._start = self._starts.choose(self._rng)
-        self._left = self._starts.limit(*self._start)
+        self._left, self._reached = self._starts.limit(*self._start), False
         if self._start[1] >= 0:
             observation, info = self._starts.reset(self.env, *self._start)
         return observation, info | {START: self._start[1]}
@@ -162,7 +161,8 @@ class StartWrapper(gym.Wrapper[Any, Any, Any, Any]):
         """Step the environment; move the curriculum at the end of an episode."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._left -= 1
+        self._reached |= bool(info[self._starts.success_key])
         truncated = truncated or bool(self._left <= 0 and not terminated)
         if terminated or truncated:
-            self._starts.end(*self._start, success=bool(info[self._starts.success_key]))
+            self._starts.end(*self._start, success=self._reached)
         return observation, reward, terminated, truncated, info | {START: self._start[1]}
