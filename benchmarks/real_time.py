@@ -31,6 +31,7 @@ gym.register_envs(her_envs)
 BENCHMARK = Benchmark("real_time", "Does a robot keep its control rate while the agent learns?", __doc__)
 PERIOD = 0.05  # seconds
 BOUND = 5.0  # milliseconds
+EPISODE, LEARNING_STARTS = 50, 50  # steps
 
 ROWS: dict[str, dict[str, Any] | None] = {
     "a loop that sleeps": None,
@@ -88,12 +89,20 @@ def run(options: dict[str, Any] | None, steps: int) -> tuple[np.ndarray, int]:
             latest = now
         return np.array(periods), 0
     agent = {"hidden": [256, 256]}
-    numbers = {"steps": steps, "steps_per_epoch": steps, "learning_starts": 50, "batch_size": 256}
+    numbers = {
+        "max_episode_steps": min(EPISODE, steps // 6),
+        "steps": steps,
+        "steps_per_epoch": steps,
+        "learning_starts": LEARNING_STARTS,
+        "batch_size": 256,
+    }
     config = Config(
         "her_envs/PointPush-v0", "sac", num_envs=1, evaluate_every=0, agent=agent, **numbers | options
     )
     result = train(config, env=Noted(periods), on_epoch=None)
-    return np.array(periods[50:]), int(result.history[-1]["updates"])  # the first ones without updates
+    return np.array(periods[LEARNING_STARTS:]), int(
+        result.history[-1]["updates"]
+    )  # the first ones without updates
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
