@@ -13,9 +13,8 @@ from her_envs.canvas import AGENT, BACKGROUND
 SIZE = 36  # side of the picture [pixels]
 RADIUS = 0.12  # of the point in the picture, and width of a margin around the square [side lengths]
 
-CENTERS = np.linspace(-RADIUS, 1 + RADIUS, 2 * SIZE + 1, dtype=np.float32)[
-    1::2
-]  # of the pixels, along an axis
+# Positions of the pixels along an axis.
+CENTERS = np.linspace(-RADIUS, 1 + RADIUS, 2 * SIZE + 1, dtype=np.float32)[1::2]
 
 
 class CameraAndJoint(gym.ObservationWrapper[Any, Any, Any]):
