@@ -38,5 +38,5 @@ def test_joints_show_only_x_and_the_camera_does_not_show_the_goal():
 
 
 def test_the_environment_has_no_findings():
-    report = check_goal_env(make_point_reach_camera, max_steps=300)
+    report = check_goal_env(make_point_reach_camera, max_steps=100)
     assert not report.findings, report.text()
