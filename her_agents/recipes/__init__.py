@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+ENVIRONMENT_OPTIONS = {
+    *("env", "env_kwargs", "max_episode_steps", "termination", "clip_targets", "info_keys", "use_keys"),
+    *("critic_keys", "demos", "offline", "on_device", "fresh_envs", "deterministic"),
+}
+"""Options that describe an environment, so that those of a recipe do not suit other environments."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,18 @@ class Recipe:
     def policy(self) -> Path:
         """File of the trained policy, which does not exist for every recipe."""
         return FOLDER / f"{self.name}.policy"
+
+    def options_for(self, env: str | None) -> dict[str, Any]:
+        """Return the options for an environment, by name.
+
+        Args:
+            env: The environment, as in `her_agents.Config`. For an environment other than that of the recipe,
+                the options that describe the recipe's environment, such as ``termination``, are left out.
+                None is the environment of the recipe.
+        """
+        if env is None or env == self.options["env"]:
+            return dict(self.options)
+        return {k: v for k, v in self.options.items() if k not in ENVIRONMENT_OPTIONS} | {"env": env}
 
     def require_installed(self) -> None:
         """Check that the package of the environment is installed.

@@ -33,3 +33,13 @@ def test_every_measured_recipe_has_a_small_policy_that_loads(name):
     if recipe.measured is not None:
         assert recipe.policy.stat().st_size < MAX_POLICY_SIZE
         load_agent(recipe.policy)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_for_another_environment_describe_the_learner_only(name):
+    recipe = read_recipe(name)
+    options = recipe.options_for("mine:Arm")
+    assert make_config(options).env == "mine:Arm"
+    assert {"algo", "agent", "num_envs", "gamma"} <= options.keys()
+    assert not {"env_kwargs", "termination", "info_keys", "demos", "clip_targets"} & options.keys()
+    assert recipe.options_for(recipe.options["env"]) == recipe.options_for(None) == recipe.options

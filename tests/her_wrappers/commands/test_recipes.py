@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +112,57 @@ def test_bad_options_are_usage_errors(arguments, message, recipes):
     result = her(*arguments)
     assert result.exit_code == 2
     assert message in result.output
+
+
+OTHERS = """
+termination = "success"
+info_keys = ["crashed"]
+clip_targets = false
+"""
+
+
+@pytest.fixture(name="foreign")
+def recipe_with_a_missing_package(recipes):
+    text = RECIPE.replace('package = ""', 'package = "no_such_arm"').replace(
+        "history_every = 0", f"history_every = 0{OTHERS}"
+    )
+    (recipes / "reach.toml").write_text(text)
+    return recipes
+
+
+def test_another_environment_gets_only_the_options_of_the_learner(foreign):
+    given = ["her_envs/PointPush-v0", "--info-keys", "is_success", "--no-check", "--no-tensorboard"]
+    result = her("train", *given, "--recipe", "reach", "--out", "run")
+    assert result.exit_code == 0, result.output
+    left_out = "clip_targets=False, env_kwargs={'max_steps': 6}, info_keys=['crashed'], termination='success'"
+    assert left_out in result.stdout
+    config = json.loads(Path("run/config.json").read_text())
+    assert (config["env"], config["env_kwargs"]) == ("her_envs/PointPush-v0", {})
+    assert (config["termination"], config["info_keys"], config["clip_targets"]) == (
+        None,
+        ["is_success"],
+        True,
+    )
+    assert (config["steps"], config["agent"]) == (200, {"hidden": [8], "temperature": 0.2})
+
+
+def test_the_environment_of_a_config_file_replaces_that_of_the_recipe(foreign):
+    Path("mine.toml").write_text('env = "her_envs/PointMaze-v0"\nsteps = 100\ntermination = "keep"\n')
+    result = her("train", "--recipe", "reach", "--config", "mine.toml", "--no-check", "--no-tensorboard")
+    assert result.exit_code == 0, result.output
+    config = json.loads(Path("runs/PointMaze-v0-sac-0/config.json").read_text())
+    assert (config["env_kwargs"], config["termination"], config["info_keys"]) == ({}, "keep", [])
+
+
+def test_the_environment_of_the_recipe_keeps_all_options_and_needs_the_package(foreign):
+    Path("mine.toml").write_text('env = "her_envs/PointReach-v0"\n')
+    for given in (["her_envs/PointReach-v0"], ["--config", "mine.toml"]):
+        result = her("train", *given, "--recipe", "reach")
+        assert (result.exit_code, "needs no_such_arm" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize("given", [[], ["--algo", "dqn"]])
+def test_discrete_actions_with_a_recipe_for_box_actions_name_the_option_to_change(foreign, given):
+    result = her("train", "her_envs/BitFlipping-v0", "--recipe", "reach", "--no-check", *given)
+    assert result.exit_code == 2
+    assert ("use dqn" if not given else "temperature") in result.output
