@@ -28,7 +28,8 @@ class CameraAndJoint(gym.ObservationWrapper[Any, Any, Any]):
         super().__init__(env)
         camera = spaces.Box(0, 255, (SIZE, SIZE, 3), np.uint8)
         seen = spaces.Dict({"camera": camera, "joints": spaces.Box(0.0, 1.0, (1,), np.float32)})
-        self.observation_space = spaces.Dict({**self.env.observation_space, "observation": seen})
+        vectors: Any = env.observation_space
+        self.observation_space = spaces.Dict({**vectors, "observation": seen})
 
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:
         """Return the observation with the picture and the x coordinate."""
