@@ -150,7 +150,10 @@ def print_result(result: Result, folder: Path) -> int:
     state = "Interrupted; saved." if result.interrupted else "Done."
     if is_solved(result.history):
         state = "Solved: all episodes of the last two evaluations were successes."
-    print(f"{state} Best success rate {result.best_success:.2f}; checkpoints and logs in {folder}")
+    success = f"Best success rate {result.best_success:.2f}"
+    if result.history and not any("success_rate" in row for row in result.history):
+        success = "No evaluations"
+    print(f"{state} {success}; checkpoints and logs in {folder}")
     if result.interrupted:
         print(f"Continue with: her train --resume {folder}")
         return 130

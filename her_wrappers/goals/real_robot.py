@@ -65,7 +65,7 @@ class RealRobot(gym.Wrapper[Any, Any, Any, Any]):
         """Wait until the robot may move, and reset the environment.
 
         Raises:
-            RuntimeError: ``before_reset`` is `input`, and the program has no terminal.
+            ValueError: ``before_reset`` is `input`, and the program has no terminal.
         """
         self._started = None
         if self._before_reset is input:
@@ -78,8 +78,8 @@ class RealRobot(gym.Wrapper[Any, Any, Any, Any]):
         """Step the environment, and add the infos.
 
         Raises:
-            RuntimeError: ``success`` is `input`, and the program has no terminal.
-            ValueError: The info has no success flag, and ``success`` is None.
+            ValueError: The info has no success flag, and ``success`` is None; or ``success`` is `input`, and
+                the program has no terminal.
         """
         now = time.perf_counter()
         seconds = 0.0 if self._started is None else now - self._started
@@ -111,7 +111,7 @@ def _ask(argument: str, prompt: str) -> str:
     try:
         return input(prompt)
     except EOFError as error:
-        raise RuntimeError(f"{argument}=input needs a terminal; pass a function of your own") from error
+        raise ValueError(f"{argument}=input needs a terminal; pass a function of your own") from error
 
 
 def as_real_robot(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:

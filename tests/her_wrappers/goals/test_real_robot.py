@@ -80,7 +80,7 @@ def test_input_without_a_terminal_is_an_error(argument, monkeypatch):
         raise EOFError
 
     monkeypatch.setattr("builtins.input", closed)
-    with pytest.raises(RuntimeError, match=f"{argument}=input needs a terminal"):
+    with pytest.raises(ValueError, match=f"{argument}=input needs a terminal"):
         play(
             RealRobot(Arm(), **{argument: input})
             if argument == "success"
