@@ -176,7 +176,9 @@ def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
         demonstrations = None if share is None else Demonstrations((), share)
         unsaved = {"compute_reward": functions_missing, "demonstrations": demonstrations}
         valid = BufferOptions(**unsaved | options)  # raises an error if an option is not valid
-        content["options"] = options_to_json(valid) | content["options"]
+        complete = options_to_json(valid)  # also options that later versions have added
+        content["options"] = complete | content["options"]
+        options = {name: option_from_json(value) for name, value in complete.items()} | options
         for name in ("first", "blocks"):
             if require_count(name, content[name], at_least=0) > MAX_SIZE:
                 raise ValueError(f"{name!r} in the header must be at most {MAX_SIZE}, got {content[name]}")
