@@ -1,6 +1,7 @@
 """Golden files: one small file of each format, with content that `tests/test_golden_files.py` expects.
 
-``python -m tests.support.golden tests/golden/1.1`` writes the files of a new version. State t of episode e
+``python -m tests.support.golden tests/golden/1.1`` writes the files of a new version. The content must not
+change, since the files of earlier versions have it too; a new version may add files. State t of episode e
 has position (e, t), and its achieved goal is 10 e + t; the desired goal is that of the last state.
 """
 
