@@ -90,6 +90,18 @@ def recipe_details() -> str:
     return markdown_table(heads, rows)
 
 
+def expected_steps() -> str:
+    """Return the table of steps and updates of the measured recipes, sorted by steps."""
+    measured = [(recipe, recipe.measured) for recipe in map(read_recipe, recipe_names()) if recipe.measured]
+    rows = []
+    for recipe, result in sorted(measured, key=lambda row: row[1].steps):
+        task = re.sub(r"(?: \([^()]*\))?\.$", "", recipe.task)
+        updates = (result.steps - recipe.options["learning_starts"]) * recipe.options["updates_per_step"]
+        numbers = [f"{result.steps:,}", f"{updates:,.0f}", f"{result.minutes:.0f}", f"{recipe.solved:.2f}"]
+        rows.append([task, f"`{recipe.name}`", *numbers])
+    return markdown_table(["task", "recipe", "steps", "updates", "minutes", "success rate"], rows)
+
+
 def environments() -> str:
     """Return the table of the bundled environments: action space, state and end of episodes."""
     rows = []
