@@ -57,7 +57,8 @@ class RunOptions:
     """Options that are not part of the saved config of a run."""
 
     recipe: str | None = None
-    """Name of a recipe, a set of options for a task; --config and the command line override its options."""
+    """Name of a recipe, a set of options for a task; --config and the command line override its options. For
+    an ENV other than that of the recipe, options that describe the recipe's environment are left out."""
     config: Path | None = None
     """TOML or JSON file with options by name; the command line overrides them."""
     resume: Path | None = None
