@@ -9,6 +9,7 @@ from her_wrappers.checker import GoalEnvChecker, check_goal_env
 from her_wrappers.data.arrays import CorruptFileError
 from her_wrappers.data.atomic import InUseError
 from her_wrappers.goals.interface import GoalInterface
+from her_wrappers.goals.real_robot import RealRobot
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
@@ -50,6 +51,7 @@ __all__ = [
     "Mixture",
     "NotFiniteError",
     "Priority",
+    "RealRobot",
     "ReplayAdapter",
     "Report",
     "ReportError",

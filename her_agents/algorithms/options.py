@@ -37,7 +37,7 @@ def ranged(default: Any, interval: str, usual: tuple[float, float] | None = None
     return field(default=default, metadata={"interval": interval, "usual": usual})
 
 
-def count(default: int, *, at_least: int = 0, usual: tuple[float, float] | None = None) -> Any:
+def count(default: Any, *, at_least: int = 0, usual: tuple[float, float] | None = None) -> Any:
     """Return a dataclass field for an integer of at least ``at_least``."""
     return field(default=default, metadata={"at_least": at_least, "usual": usual})
 

@@ -109,9 +109,12 @@ def _of_simulator(config: Config, simulator: GoalSimulator) -> Config:
 
 
 def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
-    """If ``clip_targets`` is None, set it to whether all rewards of a random episode are -1 or 0."""
+    """If ``clip_targets`` is None, set it to whether all rewards of a random episode are -1 or 0.
+
+    A real robot plays no random episode; its targets are not clipped by default.
+    """
     if config.clip_targets is None:
-        config = replace(config, clip_targets=has_sparse_rewards(env))
+        config = replace(config, clip_targets=not config.real and has_sparse_rewards(env))
     return config
 
 

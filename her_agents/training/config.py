@@ -86,7 +86,7 @@ class Config:
     """Number of rewards in an n-step return. Returns near the end of an episode have fewer rewards."""
     clip_targets: bool = None  # type: ignore[assignment] # chosen when the environment is known
     """Whether to clip targets to [-1 / (1 - gamma), 0], the range of returns if all rewards lie in [-1, 0].
-    By default only if all rewards of a random episode are -1 or 0."""
+    By default only if all rewards of a random episode are -1 or 0, and not for a real robot."""
     updates_per_step: float = ranged(None, "(0, inf)", (0.005, 20))
     """Number of updates of the agent for each step of one environment. By default 0.25; for simulators, 2
     updates for each step of all environments."""
@@ -97,12 +97,18 @@ class Config:
     except with a simulator, where each environment has an equal part of it."""
     learning_starts: int = count(1_000, usual=(0, 100_000))
     """Steps before the first update."""
+    real: bool = False
+    """Whether the environment moves a real robot, so that the run makes one instance of it, takes no random
+    actions to check it, updates the agent in a thread while the robot moves, and saves all episodes also if
+    the environment fails. It needs num_envs 1."""
     steps_per_epoch: int = None  # type: ignore[assignment] # chosen when the environment is known
     """Steps of an epoch, by default 4,000. At the end of an epoch, the unfinished episodes are played to
     their ends, and the agent is evaluated. With a simulator, unfinished episodes are truncated, and the
     default is four times the time limit of an episode, in all environments."""
     evaluation_episodes: int = 50
     """Number of episodes in each evaluation; with a simulator, at least one in each environment."""
+    evaluate_every: int = count(None)
+    """Epochs between evaluations; 0 for none. By default 1, and 0 for a real robot."""
     save_every: int = 1
     """Epochs between writes of latest.pt, the checkpoint for resuming."""
     history_every: int = count(10)
@@ -156,11 +162,22 @@ class Config:
     a Box action; for other action spaces, the probability of a random action."""
     demo_share: float = ranged(0.25, "(0, 1)", (0.02, 0.9))
     """Share of demonstrations in the batch of each update."""
+    start_share: float = ranged(0.0, "[0, 1]")
+    """Share of training episodes that begin in recorded states; not with workers or a simulator."""
+    start_source: str = "curriculum"
+    """States in which these episodes begin: curriculum, at first near the ends of successful demonstrations,
+    then ever earlier while the episodes succeed; demos, all states of demonstrations; or run, states of the
+    run itself."""
+    start_state: str = "state"
+    """How these episodes begin: the key of the observations or of info_keys that has the state for
+    reset(options={"state": ...}), which also takes the "goal" of a demonstration; or a function start(env,
+    episode, t), called after a reset, that sets state t of a recorded episode and returns observation and
+    info, given as module:function or path/to/file.py:function."""
 
     def __post_init__(self) -> None:
         require_values(self)
         # Absolute, since a run can be resumed from another working directory.
-        for name in ("env", "algo", "termination", "goal_selection_strategy"):
+        for name in ("env", "algo", "termination", "goal_selection_strategy", "start_state"):
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, absolute_name(value))
         for name in ("offline", "demos"):
@@ -183,6 +200,7 @@ class Config:
                 f"learning_starts must be below steps={self.steps}, got {self.learning_starts}; with these "
                 "values, the agent is never updated"
             )
+        self._apply_real()
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         if self.fresh_envs and not self.workers:
@@ -196,6 +214,23 @@ class Config:
         if self.algo is not None and ":" not in self.algo:
             agent_options(self.algo, self.agent)
         self._require_goal_selection()
+        self._require_starts()
+
+    def _apply_real(self) -> None:
+        """Choose options that depend on ``real``; raise ValueError for those that a robot cannot have."""
+        if self.evaluate_every is None:
+            object.__setattr__(self, "evaluate_every", int(not self.real))
+        if not self.real:
+            return
+        if self.updates_in_graph == "auto":
+            object.__setattr__(self, "updates_in_graph", "never")
+        needed = {"num_envs": 1, "workers": 0, "offline": None, "on_device": False, "start_share": 0.0}
+        for name, value in (needed | {"updates_in_graph": "never"}).items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"real=True needs {name}={value!r}, got {getattr(self, name)!r}; a run has one instance "
+                    "of the robot, in its own process, and makes updates in a thread"
+                )
 
     def _require_goal_selection(self) -> None:
         """Raise TypeError or ValueError for strategies and shares that are not valid."""
@@ -209,6 +244,17 @@ class Config:
                 f"n_sampled_goal must be left out if goal_selection_strategy has a share of {ORIGINAL!r}, "
                 f"got n_sampled_goal={self.n_sampled_goal}"
             )
+
+    def _require_starts(self) -> None:
+        """Raise ValueError if the options of starts do not fit each other."""
+        sources, given = ("curriculum", "demos", "run"), f"start_share={self.start_share}"
+        if self.start_source not in sources:
+            raise ValueError(f"start_source must be one of {sources}, got {self.start_source!r}")
+        if self.start_share and (self.workers or self.offline):
+            got = f"got workers={self.workers} and offline={self.offline!r}"
+            raise ValueError(f"{given} needs workers=0 and offline=None, {got}; omit start_share")
+        if self.start_share and self.start_source != "run" and self.demos is None:
+            raise ValueError(f"{given} needs demonstrations, got None; pass demos=, or start_source='run'")
 
     def goal_options(self) -> dict[str, Any]:
         """Return the arguments of the replay buffer that determine how new goals are chosen."""

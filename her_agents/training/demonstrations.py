@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from her_agents.training.evaluation import play_episode
+from her_agents.training.starts import START
 from her_wrappers import Demonstrations, EpisodeRecorder
 from her_wrappers.goals.environments import BrokenModuleError, import_callable
+from her_wrappers.goals.real_robot import INTERVENED
 from her_wrappers.integrations.recordings import open_episodes
 from her_wrappers.support.policies import add_noise, choose_action
 
@@ -32,9 +35,15 @@ def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> D
             policy = import_callable(name, "demos")
             rng = np.random.default_rng((config.seed, 1))
             count, noise = config.demo_episodes, config.demo_noise
-            episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=info_keys)
+            keys = [key for key in info_keys if key != START]  # of the environment
+            episodes = record_successes(env, policy, count=count, noise=noise, rng=rng, info_keys=keys)
         else:
             episodes = list(open_episodes(name))
+        # The buffer needs the same infos of all episodes, also those that only runs record.
+        added = {key: value for key, value in ((START, -1), (INTERVENED, False)) if key in info_keys}
+        for number, each in enumerate(episodes):
+            columns = {key: np.full(len(each), value) for key, value in added.items()}
+            episodes[number] = replace(each, infos=columns | dict(each.infos))
         return Demonstrations(episodes, config.demo_share)
     except (BrokenModuleError, OSError, TypeError, ValueError) as error:
         raise ValueError(f"demos={name!r} cannot be used: {error}") from error

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,16 +46,16 @@ class Result:
     @property
     def best_success(self) -> float:
         """Highest success rate of all evaluations; 0 without evaluations."""
-        return max((row["success_rate"] for row in self.history), default=0.0)
+        return max((row["success_rate"] for row in self.history if "success_rate" in row), default=0.0)
 
 
 def is_solved(history: Sequence[Mapping[str, float]]) -> bool:
     """Return whether all episodes of the last two evaluations were successes.
 
     Args:
-        history: A row for each evaluation, with its ``success_rate``.
+        history: A row for each epoch; those with an evaluation have its ``success_rate``.
     """
-    latest = [row["success_rate"] for row in history[-SOLVED_IN_A_ROW:]]
+    latest = [row["success_rate"] for row in history if "success_rate" in row][-SOLVED_IN_A_ROW:]
     return latest == [1.0] * SOLVED_IN_A_ROW
 
 
@@ -64,11 +64,14 @@ def epoch_line(row: Mapping[str, float]) -> str:
     texts = [
         f"epoch {row['epoch']:>3}",
         f"{row['env_steps']:>9,} steps" if row["env_steps"] else f"{row['updates']:>9,} updates",
-        f"success {row['success_rate']:.2f}",
-        f"return {row['mean_return']:.2f}",
-        f"length {row['mean_length']:.1f}",
     ]
-    diagnostics = ("success_once", "q_mean", "relabeled_success", "goal_age")
+    if "success_rate" in row:
+        texts += [f"success {row['success_rate']:.2f}", f"return {row['mean_return']:.2f}"]
+        texts += [f"length {row['mean_length']:.1f}"]
+    if "step_seconds" in row:
+        texts += [f"period {1000 * row['step_seconds']:.1f} ms, within {1000 * row['step_jitter']:.1f} ms"]
+    success = "success_once" if "success_rate" in row else "collected_success"
+    diagnostics = (success, "q_mean", "relabeled_success", "goal_age")
     texts += [f"{name} {row[name]:.2f}" for name in diagnostics if name in row]
     return " | ".join(texts + [f"skipped_episodes {int(n)}" for n in [row.get("skipped_episodes")] if n])
 
@@ -143,13 +146,17 @@ def train(
         if files is not None:
             stack.callback(files.close)  # also if `open` fails after it locked the folder
             files.open(run, tensorboard=tensorboard)
-        run.begin_episodes()
         ended = False
         while not ended:
             try:
                 completed = run.run_epoch(interrupted.is_set, on_step)
-            except Exception as error:
-                error.add_note(_progress_note(run, files))
+            except BaseException as error:
+                if run.config.real and files is not None:
+                    with suppress(Exception):  # the episode that caused the error is perhaps not valid
+                        run.add_open()
+                    files.write(run, ended=True)
+                if isinstance(error, Exception):
+                    error.add_note(_progress_note(run, files))
                 raise
             if completed and on_epoch is not None:
                 on_epoch(run.history[-1])
@@ -164,7 +171,8 @@ def _progress_note(run: Run, files: RunFolder | None) -> str:
     note = f"after {run.counts.steps:,} {'updates' if run.config.offline else 'steps'} of the run"
     if files is None or not (files.path / "latest.pt").exists():
         return note
-    return f"{note}; `her train --resume {files.path}` continues it after its latest evaluation"
+    where = "with all its episodes" if run.config.real else "after its latest evaluation"
+    return f"{note}; `her train --resume {files.path}` continues it {where}"
 
 
 def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Run:

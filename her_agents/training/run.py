@@ -8,10 +8,14 @@ run computes the same results as an uninterrupted run.
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -83,6 +87,13 @@ class Run:
         self._evaluation_env = env
         self._meter = new_meter(config)
         self._updates = Updates(agent, source.buffer, config, self._meter)
+        self._actor = agent  # which acts in the source
+        if source.is_real:  # a copy, since a thread updates the agent while the robot moves
+            self._actor = copy.deepcopy(agent)
+            set_threads = partial(torch.set_num_threads, config.threads)
+            self._thread = ThreadPoolExecutor(1, "updates", set_threads)
+            source.wait = self._wait
+        self._learning: Future[None] | None = None  # the updates in the thread
         self._started = time.perf_counter()
 
     @property
@@ -90,19 +101,12 @@ class Run:
         """The replay buffer, which the source fills."""
         return self.source.buffer
 
-    def begin_episodes(self, *, keep_open: bool = False) -> None:
-        """Begin new episodes, with a seed that depends on the number of times that this method was called.
-
-        If ``keep_open``, unfinished episodes are added to the buffer as truncated; else they are dropped.
-        """
-        self.counts.resets += 1
-        seed = np.random.SeedSequence((self.config.seed, self.counts.resets)).generate_state(1)[0] >> 1
-        self.source.begin(int(seed), keep_open=keep_open)
-
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Run], None]) -> bool:
-        """Collect episodes and update the agent for one epoch, evaluate it, then begin new episodes.
+        """Begin new episodes, collect steps and update the agent for one epoch, then evaluate it.
 
-        Before the evaluation, each environment finishes its current episode.
+        The seed of the reset depends on the number of calls. Before the evaluation, each environment finishes
+        its current episode. While a real robot moves, a thread makes the updates that are due after its
+        previous episode; the agent of an episode knows them.
 
         Args:
             is_interrupted: Function that is called before each step. If it returns True, the epoch ends
@@ -113,25 +117,48 @@ class Run:
             Whether the epoch was completed.
         """
         counts, config = self.counts, self.config
+        counts.resets += 1
+        seed = np.random.SeedSequence((config.seed, counts.resets)).generate_state(1)[0] >> 1
+        self.source.begin(int(seed))
+        if self._actor is not self.agent:
+            self._actor.seed(int(seed))
         # The next multiple of steps_per_epoch; long episodes can make an epoch pass several multiples.
         end = min(config.steps, (counts.steps // config.steps_per_epoch + 1) * config.steps_per_epoch)
         while not (completed := counts.steps >= end and self.source.is_waiting):
             if is_interrupted():
                 break
             skipped = self.source.skipped
-            collected = self.source.collect(self.agent, end - counts.steps)
+            collected = self.source.collect(self._actor, end - counts.steps)
             counts.env_steps += collected.steps
             counts.skipped_episodes += self.source.skipped - skipped
             self._meter.add({"collected_success": collected.successes}, collected.episodes)
-            self._update()
+            if not self.source.is_real:
+                self._update()
+            elif collected.episodes:
+                self._actor.load_policy_state(self.agent.policy_state())
+                self._learning = self._thread.submit(self._update)
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
-        if completed:  # before the reset, since the evaluations may use the same environment
+        self._wait()
+        if completed:
             counts.epochs += 1
             self._evaluate()
             on_step(self)
-        self.begin_episodes(keep_open=not completed)
+        else:
+            self.source.add_open()
         return completed
+
+    def add_open(self) -> None:
+        """Add the unfinished episodes to the buffer after an error, so that they can be saved."""
+        with suppress(Exception):  # perhaps the error itself
+            self._wait()
+        self.source.add_open()
+
+    def _wait(self) -> None:
+        """Wait for the updates in the thread; raise the error of one that failed."""
+        learning, self._learning = self._learning, None
+        if learning is not None:
+            learning.result()
 
     def _update(self) -> None:
         """Make the updates of the agent that are due after the latest step."""
@@ -148,7 +175,7 @@ class Run:
             counts.updates += self._updates.count
 
     def _evaluate(self) -> None:
-        """Evaluate the agent, and add a row to the history."""
+        """Add a row to the history, with an evaluation of the agent if one is due."""
         if self.source.skipped and not self.buffer.can_sample:  # all episodes since the beginning
             raise NotFiniteError(self.source.reason)
         measured = self._meter.read()
@@ -156,13 +183,15 @@ class Run:
             raise not_clippable("others", self.config.n_steps)
         for name, value in measured.items():
             require_finite(name, value, self.counts.updates)
-        simulator = getattr(self._evaluation_env.unwrapped, "simulator", None)
-        options = self.agent.act, self.config.evaluation_episodes, TEST_SEED
-        if simulator is None:
-            result = evaluate(self._evaluation_env, *options)
-        else:
-            result = evaluate_simulator(simulator, *options)
-        counts = self.counts
+        counts, config = self.counts, self.config
+        result: Row = {}
+        if config.evaluate_every and counts.epochs % config.evaluate_every == 0:
+            simulator = getattr(self._evaluation_env.unwrapped, "simulator", None)
+            options = self.agent.act, config.evaluation_episodes, TEST_SEED
+            if simulator is None:
+                result = asdict(evaluate(self._evaluation_env, *options))
+            else:
+                result = asdict(evaluate_simulator(simulator, *options))
         counts.seconds = time.perf_counter() - self._started
         row: Row = {
             "epoch": counts.epochs,
@@ -170,7 +199,7 @@ class Run:
             "updates": counts.updates,
             "seconds": counts.seconds,
         }
-        row |= asdict(result) | measured
+        row |= result | measured | self.source.measured()
         if counts.skipped_episodes:
             row["skipped_episodes"] = counts.skipped_episodes
         share = self.buffer.statistics(1000).trivial_share if self.buffer.can_sample else float("nan")
@@ -185,14 +214,14 @@ class Run:
         return {
             "config": config.as_dict(),
             "spaces": describe_spaces(*goal_spaces(self._evaluation_env), keys),
-            "counts": asdict(self.counts),
+            "counts": asdict(self.counts) | {"resets": self.counts.resets + 1},  # the next one
             "history": self.history,
             "agent": self.agent.state_dict(),
             **self.source.state_dict(),
         }
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
-        """Restore the content of a checkpoint. The caller must call `begin_episodes` afterwards.
+        """Restore the content of a checkpoint.
 
         Args:
             path: Path of the checkpoint, for error messages.
@@ -207,12 +236,14 @@ class Run:
             self.agent.load_state_dict(state["agent"])
             self.source.load_state_dict(state)
             self.counts = Counts(**state["counts"])
-        self.counts.resets -= 1  # `begin_episodes` repeats the latest reset
+        self.counts.resets -= 1
         self.history = list(state["history"])
         self._started = time.perf_counter() - self.counts.seconds
 
     def close(self) -> None:
         """Close the environments, and stop the workers."""
+        if self.source.is_real:
+            self._thread.shutdown()
         self.source.close()
         self._evaluation_env.close()
 
@@ -253,9 +284,11 @@ def open_run(
     config = choose_clipping(config, first_env)
     torch.set_num_threads(config.threads)
     learner = own_agent or make_agent(config, *spaces, agent=own_class)
-    reward, flag = take_random_step(first_env, config)
-    if config.clip_targets:
-        require_clippable(reward)
+    flag = "is_success"  # of `RealRobot`
+    if not config.real:
+        reward, flag = take_random_step(first_env, config)
+        if config.clip_targets:
+            require_clippable(reward)
     options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "saved": saved}
     source = open_source(config, first_env, flag, **options, **workers)
     if eval_env is None:

@@ -86,9 +86,8 @@ class RunFolder:
                 raise ValueError(f"'buffer' must be a name such as 'buffer-7.replay', got {buffer!r}")
             if not all(isinstance(value, int | float) for value in saved["counts"].values()):
                 raise ValueError(f"'counts' must contain only numbers, got {saved['counts']}")
-            if not all(row.keys() >= {*COUNTS, "success_rate", "mean_return"} for row in saved["history"]):
-                keys = ", ".join((*COUNTS, "success_rate", "mean_return"))
-                raise ValueError(f"each row of 'history' must have the keys {keys}")
+            if not all(row.keys() >= set(COUNTS) for row in saved["history"]):
+                raise ValueError(f"each row of 'history' must have the keys {', '.join(COUNTS)}")
         if taken >= config.steps:
             raise ValueError(
                 f"steps={config.steps} is too small to continue the run in {self.path}, which already has "
@@ -157,7 +156,7 @@ class RunFolder:
 
     def _save_latest(self, run: Run) -> None:
         """Write the buffer to a new file, and then ``latest.pt``, which contains the name of the new file."""
-        buffer = self.path / f"buffer-{run.counts.resets}.replay"
+        buffer = self.path / f"buffer-{run.counts.resets + 1}.replay"  # the reset that resuming begins with
         run.buffer.save(buffer)
         save_checkpoint(self._latest, run.state_dict() | {"buffer": buffer.name})
         for other in self.path.glob("buffer-*.replay"):
@@ -174,4 +173,4 @@ class RunFolder:
 
 
 def _score(row: Mapping[str, float]) -> tuple[float, float]:
-    return row["success_rate"], row["mean_return"]
+    return row.get("success_rate", -1.0), row.get("mean_return", 0.0)  # no score without an evaluation

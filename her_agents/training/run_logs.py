@@ -52,7 +52,7 @@ class RunLog:
 
     def __post_init__(self) -> None:
         if not len(self.steps):
-            raise ValueError(f"{self.name} has no evaluation with a success rate; train it for longer")
+            raise ValueError(f"{self.name} has no evaluation with a success rate; train it longer")
         disordered = np.flatnonzero(~(np.diff(self.steps) > 0))
         if disordered.size:
             before, after = self.steps[disordered[0] : disordered[0] + 2]

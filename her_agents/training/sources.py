@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 
 from her_agents.algorithms.registry import make_agent
 from her_agents.training.demonstrations import read_demonstrations
+from her_agents.training.starts import START, Starts, StartWrapper
 from her_wrappers import (
     DeviceReplayBuffer,
     HindsightReplayBuffer,
@@ -40,6 +41,7 @@ from her_wrappers.goals.environments import (
 )
 from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.goals.interface import goal_spaces
+from her_wrappers.goals.real_robot import INTERVENED, as_real_robot
 from her_wrappers.integrations.recordings import open_episodes
 from her_wrappers.simulators import GoalSimulator
 from her_wrappers.support.user_warning import warn_user
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
     from her_agents.algorithms.base import Agent
     from her_agents.training.config import Config
+    from her_agents.training.logs import Row
     from her_wrappers import Episode
     from her_wrappers.goals.environments import EnvFactory
 
@@ -72,6 +75,9 @@ class Source:
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
+        self.starts: Starts | None = None  # of episodes that begin in recorded states
+        self.is_real = False  # whether it moves a real robot
+        self.wait: Callable[[], object] = lambda: None  # returns when no thread samples from the buffer
         self.skipped = 0  # episodes that were not added
         self.reason = ""  # why the first of them was not added
 
@@ -94,8 +100,15 @@ class Source:
         """Whether all episodes of the epoch have ended."""
         return True
 
-    def begin(self, seed: int, *, keep_open: bool) -> None:
-        """Begin new episodes. If ``keep_open``, unfinished ones are added to the buffer as truncated."""
+    def begin(self, seed: int) -> None:
+        """Begin new episodes."""
+
+    def add_open(self) -> None:
+        """Add the unfinished episodes to the buffer, as truncated; `begin` must be called afterwards."""
+
+    def measured(self) -> Row:
+        """Return measurements since the last call, by name."""
+        return {} if self.starts is None else self.starts.measure()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
         """Collect the steps that are added between two updates of the agent.
@@ -109,10 +122,12 @@ class Source:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the part of a checkpoint that restores the source, except for its buffer."""
-        return {}
+        return {} if self.starts is None else {"starts": self.starts.curriculum}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the source from a checkpoint that contains the result of `state_dict`."""
+        if self.starts is not None:
+            self.starts.curriculum = state["starts"]
 
     def close(self) -> None:
         """Close environments and workers."""
@@ -121,13 +136,11 @@ class Source:
 class EnvironmentSource(Source):
     """Steps a vector environment in this process."""
 
-    def __init__(
-        self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, info_keys: Sequence[str]
-    ) -> None:
+    def __init__(self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, **options: Any) -> None:
         super().__init__(buffer)
         self._success_key = success_key
         self._ended_now: list[Episode] = []  # at the latest step, in the order of their environments
-        self._envs = VectorEpisodeRecorder(envs, self._ended_now.append, info_keys=info_keys)
+        self._envs = VectorEpisodeRecorder(envs, self._ended_now.append, **options)
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
         self._observations: Any = None
         self._ended = np.zeros(envs.num_envs, bool)  # at the latest step
@@ -138,11 +151,18 @@ class EnvironmentSource(Source):
         """Whether the last episode of the epoch has ended in each environment."""
         return bool(self._waiting.all())
 
-    def begin(self, seed: int, *, keep_open: bool) -> None:
+    def begin(self, seed: int) -> None:
         """Reset all environments."""
+        if self.starts is not None:
+            self.starts.begin(seed, self.buffer)
         self._observations, _ = self._envs.reset(seed=seed)
         self._ended = self._waiting = np.zeros(self._envs.num_envs, bool)
-        if keep_open and self._ended_now:
+        self._ended_now.clear()
+
+    def add_open(self) -> None:
+        """Add the unfinished episodes, also that of an environment that failed."""
+        self._envs.truncate()
+        if self._ended_now:
             self.add(self._ended_now)
         self._ended_now.clear()
 
@@ -167,6 +187,30 @@ class EnvironmentSource(Source):
         self._envs.close()
 
 
+class RobotSource(EnvironmentSource):
+    """Steps the environment of a robot, and measures its control rate."""
+
+    def __init__(self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, **options: Any) -> None:
+        super().__init__(buffer, envs, success_key, **options)
+        self.is_real = True
+        self._seconds: list[np.ndarray] = []  # between steps, by episode
+
+    def add(self, episodes: Sequence[Episode]) -> None:
+        """Add episodes, and note the times of their steps."""
+        self.wait()
+        self._seconds += [each.infos["step_seconds"][1:] for each in episodes]
+        super().add(episodes)
+
+    def measured(self) -> Row:
+        """Return the median control period in seconds, and the 99th percentile of the deviations from it."""
+        seconds = np.concatenate([np.empty(0), *self._seconds])
+        self._seconds.clear()
+        if not seconds.size:
+            return {}
+        period = float(np.median(seconds))
+        return {"step_seconds": period, "step_jitter": float(np.quantile(abs(seconds - period), 0.99))}
+
+
 class SimulatorSource(Source):
     """Steps all environments of a simulator together; nothing waits for its device.
 
@@ -180,7 +224,7 @@ class SimulatorSource(Source):
         self._env, self._simulator = env, simulator
         self._observation: Any = None
 
-    def begin(self, seed: int, *, keep_open: bool) -> None:
+    def begin(self, seed: int) -> None:
         """Reset all environments, with the seed if the simulator takes one."""
         self._observation = self._simulator.reset(seed if self._simulator.takes_seed else None)
 
@@ -297,8 +341,9 @@ def make_single_env(
 ) -> gym.Env[Any, Any]:
     """Return one environment of a run: ``own`` if it is an environment, else a new one.
 
-    For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers. For other environments, a mask of
-    valid actions in the infos is added to the observations, unless the run uses recordings, which lack it.
+    For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers, and for a robot a `RealRobot`. For
+    other environments, a mask of valid actions in the infos is added to the observations, unless the run uses
+    recordings, which lack it.
 
     Args:
         config: The options of the run.
@@ -322,6 +367,8 @@ def make_single_env(
             "on_device out (--no-on-device)"
         )
     made = limit_episodes(made, config.max_episode_steps)
+    if config.real:
+        return as_real_robot(made)
     return made if is_simulator or config.offline or config.demos else with_action_mask(made)
 
 
@@ -368,15 +415,23 @@ def open_source(
     make_envs: Callable[[], Any] = partial(
         make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
     )
-    if own_env is not None or isinstance(env, ActionMaskObservation):
+    if config.real:  # the only instance
+        make_envs = partial(gym.vector.SyncVectorEnv, [partial(_KeptOpen, env)])
+    elif own_env is not None or isinstance(env, ActionMaskObservation):
         make_one = partial(make_single_env, config, own_env)
         make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
-    simulator = getattr(env.unwrapped, "simulator", None)
+    simulator, starts, info_keys = getattr(env.unwrapped, "simulator", None), None, config.info_keys
+    if config.start_share:
+        starts = Starts(config, env, find_function("start_state", config.start_state), success_key)
+        make_start = partial(StartWrapper, make=partial(make_single_env, config, own_env), starts=starts)
+        make_envs = partial(gym.vector.SyncVectorEnv, [make_start] * config.num_envs)
+        info_keys = (START, *info_keys)
     envs = env if config.offline or config.workers or simulator else make_envs()
 
-    buffer_size, info_keys = config.buffer_size, config.info_keys
+    buffer_size = config.buffer_size
     if not config.offline:
-        info_keys = tuple(sorted({success_key, *info_keys}))
+        action_key = env.get_wrapper_attr("action_key") if config.real else None
+        info_keys = tuple(sorted({success_key, *info_keys} | ({INTERVENED} if action_key else set())))
         longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
         # The last episodes may end after config.steps.
         buffer_size = min(buffer_size, config.steps + config.num_envs * max(1, config.workers) * longest)
@@ -407,8 +462,13 @@ def open_source(
 
     if config.offline:
         return RecordedSource(buffer, None if saved else config.offline)
+    if config.real:
+        recorded = (*info_keys, "step_seconds")
+        return RobotSource(buffer, envs, success_key, info_keys=recorded, action_key=action_key)
     if not config.workers:
-        return EnvironmentSource(buffer, envs, success_key, info_keys)
+        source = EnvironmentSource(buffer, envs, success_key, info_keys=info_keys)
+        source.starts = starts
+        return source
     collector = Collector(
         make_envs,
         ExploringPolicy(config, *goal_spaces(env), own_agent),

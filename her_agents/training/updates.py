@@ -12,10 +12,12 @@ import warnings
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from her_agents.training.logs import Meter
 from her_wrappers import DeviceReplayBuffer
+from her_wrappers.goals.real_robot import INTERVENED
 from her_wrappers.replay.tensors import to_tensor
 from her_wrappers.support.user_warning import warn_user
 
@@ -53,7 +55,8 @@ class Updates:
         self.count = 1
         if self._is_on_device:
             self.count = min(max(1, round(config.updates_per_step * config.num_envs)), MOST_UPDATES)
-        imitates = bool(config.offline or config.demos)
+        self._intervened = INTERVENED in buffer.info_keys  # by a person, whom the agent imitates
+        imitates = bool(config.offline or config.demos) or self._intervened
         self._imitates = imitates and "imitate" in inspect.signature(agent.update).parameters
         if imitates and not self._imitates and getattr(agent.options, "bc_weight", False):
             raise TypeError(
@@ -105,6 +108,11 @@ class Updates:
             imitate = {}
             if self._imitates:
                 imitate["imitate"] = rows.index >= 0 if self._config.offline else rows.is_demonstration
+                if self._intervened:
+                    own = ~rows.is_demonstration
+                    intervened = self._buffer.infos(rows.index[own])[INTERVENED]
+                    imitate["imitate"] = np.array(imitate["imitate"])
+                    imitate["imitate"][own] = intervened.astype(bool)
             meter.add(self._agent.update(rows, **imitate))
 
     def _update_in_graph(self, batch: Batch[Any] | None) -> None:

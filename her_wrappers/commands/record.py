@@ -83,14 +83,10 @@ def record(
     made = make_env(env, **options)
     needs_mask = policy == "random" or is_run(policy)
     act = find_policy(policy, with_action_mask(made) if needs_mask else made)
-    with make_env(env, **options) as other:  # not `made`, which gets its own seed
-        began, action = other.reset(seed=0), other.action_space.sample()
-        info = other.step(valid_action(action, other, *began, np.random.default_rng(0)))[-1]
-    if unknown := [key for key in info_keys if key not in info]:
-        raise terminal.CommandError(
-            f"--info-keys must name keys of the infos, got {unknown[0]!r}; the infos have keys {sorted(info)}"
-        )
-    keys = list(dict.fromkeys(["is_success"] * ("is_success" in info) + [*info_keys]))
+    keys = _recorded_keys(made, lambda: make_env(env, **options), info_keys)
+    action_key = made.get_wrapper_attr("action_key") if made.has_wrapper_attr("action_key") else None
+    if workers and made.has_wrapper_attr("action_key"):
+        raise terminal.CommandError("a RealRobot has one instance, in this process; remove --workers")
     flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""
     if flag is None:
         raise terminal.CommandError(
@@ -131,7 +127,8 @@ def record(
                 made.action_space.seed(first_seed)
                 limited = limit_episodes(made, max_episode_steps)
                 play = _Actor(act, made.action_space, noise)
-                with EpisodeRecorder(limited, recording, info_keys=keys) as recorder:
+                recorder = EpisodeRecorder(limited, recording, info_keys=keys, action_key=action_key)
+                with recorder:
                     played = with_action_mask(recorder) if needs_mask else recorder
                     while not recording.is_complete():
                         episode_seed = None if first_seed is None else first_seed + recording.played
@@ -147,6 +144,21 @@ def record(
         f"{out} has {len(archive)} episodes of {archive.num_steps} steps"
     )
     return 130 if interrupted else 0
+
+
+def _recorded_keys(made: Any, make_other: Callable[[], Any], info_keys: Sequence[str]) -> list[str]:
+    """Return the keys of the infos to record; raise CommandError for a key that the infos lack."""
+    info = dict.fromkeys(["is_success", *info_keys])
+    if not made.has_wrapper_attr("action_key"):  # else a `RealRobot`: no second one, and no random action
+        with make_other() as other:  # not `made`, which gets its own seed
+            observation, info = other.reset(seed=0)
+            action, rng = other.action_space.sample(), np.random.default_rng(0)
+            info = other.step(valid_action(action, other, observation, info, rng))[-1]
+    if unknown := [key for key in info_keys if key not in info]:
+        raise terminal.CommandError(
+            f"--info-keys must name keys of the infos, got {unknown[0]!r}; the infos have keys {sorted(info)}"
+        )
+    return list(dict.fromkeys(["is_success"] * ("is_success" in info) + [*info_keys]))
 
 
 def _first_seed(seed: int, recorded: int, only_successes: bool) -> int:

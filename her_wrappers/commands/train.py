@@ -39,6 +39,7 @@ class ConfigOptions(Config):
     steps: int | None = None  # type: ignore[assignment]
     updates_per_step: float | None = None  # type: ignore[assignment]
     steps_per_epoch: int | None = None  # type: ignore[assignment]
+    evaluate_every: int | None = None  # type: ignore[assignment]
     clip_targets: bool = True  # a flag; only options that are given count
     agent: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()  # type: ignore[assignment]
     """Option of the algorithm, such as learning_rate=3e-4 or hidden=[128,128]; `her train --algo sac --help`
@@ -204,15 +205,13 @@ def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
 
 def _new_runs(
     given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions, stack: ExitStack
-) -> tuple[list[tuple[Config, Path]], GoalSimulator | None]:
+) -> tuple[list[tuple[Config, Path]], Any]:
     """Return the config and the folder of a new run for each seed, after a check of the environment.
 
-    If the environment is a simulator, it is returned too, and closed by ``stack``.
+    If the environment is a simulator or a real robot, it is returned too, and closed by ``stack``.
     """
-    from her_agents.algorithms.registry import choose_algorithm, choose_clipping, make_agent, resolve_auto
-    from her_agents.training.run import take_random_step
+    from her_agents.algorithms.registry import choose_algorithm, make_agent, resolve_auto
     from her_agents.training.sources import find_function, make_single_env
-    from her_agents.training.updates import require_clippable
 
     here = Path.cwd()  # which the environment may change
     recipe = read_recipe(run.recipe) if run.recipe else None
@@ -232,6 +231,8 @@ def _new_runs(
     if "algo" in options:  # before the environment is made, which takes time
         agent_options(options["algo"], options.get("agent", {}))
     config = make_config(base, given)
+    if config.real and run.jobs > 1:
+        raise ValueError(f"--real needs --jobs 1, since there is one robot, got {run.jobs}; omit --jobs")
     with ExitStack() as closed:
         env = closed.enter_context(closing(make_single_env(config)))
         simulator = getattr(env.unwrapped, "simulator", None)
@@ -251,23 +252,35 @@ def _new_runs(
                 f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
                 "keys, and --critic-keys adds keys that only the critics use."
             )
-        if run.check:
+        if run.check and not config.real:
             known = recipe.known_findings if recipe else ()
             _check(config, run, known, simulator)
-        with exits_with(3, ValueError):
-            reward, _ = take_random_step(env, config)
-        given_clipping, config = config.clip_targets, choose_clipping(config, env)
-        if config.clip_targets:
-            require_clippable(reward)
-        elif given_clipping is None:
-            print(
-                "Targets will not be clipped, since some rewards are not -1 or 0. Pass --clip-targets if all "
-                "rewards lie in [-1, 0]."
-            )
-        if simulator is not None and run.jobs == 1:  # some simulators can be made only once in a process
+        config = _choose_clipping(config, env)
+        only_one = env if config.real else simulator  # some simulators can be made only once in a process
+        if only_one is not None and run.jobs == 1:
             stack.push(closed.pop_all())
     runs = [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
-    return runs, simulator if run.jobs == 1 else None
+    return runs, only_one if run.jobs == 1 else None
+
+
+def _choose_clipping(config: Config, env: Any) -> Config:
+    """Choose whether to clip targets, after a random step unless it is a robot; print that they are not."""
+    from her_agents.algorithms.registry import choose_clipping
+    from her_agents.training.run import take_random_step
+    from her_agents.training.updates import require_clippable
+
+    given, reason = config.clip_targets, "a robot plays no random episode"
+    if not config.real:
+        reason = "some rewards are not -1 or 0"
+        with exits_with(3, ValueError):
+            reward, _ = take_random_step(env, config)
+    config = choose_clipping(config, env)
+    if config.clip_targets and not config.real:
+        require_clippable(reward)
+    elif given is None and not config.clip_targets:
+        way = "pass --clip-targets if all rewards lie in [-1, 0]"
+        print(f"Targets are not clipped, since {reason}; {way}.")
+    return config
 
 
 def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: GoalSimulator | None) -> None:
@@ -293,12 +306,15 @@ def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: Goa
         raise terminal.CommandError(message, 3)
 
 
-def _train(runs: Sequence[tuple[Config, Path]], simulator: GoalSimulator | None, run: RunOptions) -> int:
-    """Train each of the runs, a config and a folder; return the exit code, not 0 if one was interrupted."""
+def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> int:
+    """Train each of the runs, a config and a folder; return the exit code, not 0 if one was interrupted.
+
+    ``env`` is the simulator or the robot of all runs, or None: each run makes its environments.
+    """
     from her_agents.training.loop import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
-    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")} | {"env": simulator}
+    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")} | {"env": env}
     options |= {"tensorboard": None if run.tensorboard else False}
     options |= {"stop": is_solved} if run.stop else {}
     runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]

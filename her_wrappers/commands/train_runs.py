@@ -65,24 +65,23 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
         TextColumn("{task.fields[updates_per_s]:,.0f} updates/s"),
         TimeRemainingColumn(),
         console=console,
+        disable=config.real,  # a person may type below the lines
     ) as progress:
         task = progress.add_task(config.algo, total=config.steps, success=0.0, steps_per_s=0, updates_per_s=0)
         due = FIRST_DIAGNOSIS
 
         def show(run: Run) -> None:
             nonlocal due
-            counts = run.counts
+            counts, rates = run.counts, [row["success_rate"] for row in run.history if "success_rate" in row]
             progress.update(
                 task,
                 completed=counts.steps,
-                success=run.history[-1]["success_rate"] if run.history else 0.0,
+                success=rates[-1] if rates else 0.0,
                 steps_per_s=counts.env_steps / counts.seconds,
                 updates_per_s=counts.updates / counts.seconds,
             )
-            evaluations = len(run.history)
-            is_unsuccessful = not any(row["success_rate"] for row in run.history)
-            if evaluations >= due and is_unsuccessful and not config.on_device:  # `diagnose` needs episodes
-                due = 2 * evaluations
+            if len(rates) >= due and not any(rates) and not config.on_device:  # `diagnose` needs episodes
+                due = 2 * len(rates)
                 _print_diagnosis(run, folder)
 
         return train(
@@ -151,10 +150,13 @@ def print_result(result: Result, folder: Path) -> int:
     state = "Interrupted; saved." if result.interrupted else "Done."
     if is_solved(result.history):
         state = "Solved: all episodes of the last two evaluations were successes."
-    print(f"{state} Best success rate {result.best_success:.2f}; checkpoints and logs in {folder}")
+    success = f"Best success rate {result.best_success:.2f}"
+    if result.history and not any("success_rate" in row for row in result.history):
+        success = "No evaluations"
+    print(f"{state} {success}; checkpoints and logs in {folder}")
     if result.interrupted:
         print(f"Continue with: her train --resume {folder}")
         return 130
-    if result.history:
+    if result.history and (folder / "best.pt").exists():
         print(f"Watch it: her watch {folder / 'best.pt'}")
     return 0

@@ -44,10 +44,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def read_progress(path: Path) -> list[dict[str, float]]:
-    """Return the evaluations in a ``progress.csv``: the numbers of each row by column.
+    """Return the rows of a ``progress.csv``: the numbers of each row by column.
 
     In a log of Stable-Baselines3, each row with a success rate counts as an evaluation. Raise
-    CorruptFileError if a cell is not a number, or a row of ``her train`` has no ``success_rate``.
+    CorruptFileError if a cell is not a number, or there is no column ``success_rate``.
     """
     with as_corrupt(f"{path} is damaged, or is not the log of a run"):
         rows = read_rows(path)
@@ -59,6 +59,6 @@ def read_progress(path: Path) -> list[dict[str, float]]:
             if not rows:
                 raise ValueError(f"it has no {rate}; Stable-Baselines3 logs it if infos have is_success")
         history = [{name: float(cell) for name, cell in row.items() if cell} for row in rows]
-        if not all("success_rate" in row for row in history):
-            raise ValueError("each row must have a value in the column 'success_rate'")
+        if not all("success_rate" in row for row in rows):  # empty in epochs without an evaluation
+            raise ValueError("it must have the column 'success_rate'")
     return history

@@ -81,7 +81,7 @@ class _Recorder:
             episodes = recorded.observe(observation, reward, terminated, truncated, info)
         except BaseException as error:  # the environment may have taken a step that is not recorded
             try:
-                self._truncate()
+                self.truncate()
             except SinkError as sink_error:
                 if isinstance(error, Exception):
                     raise
@@ -121,13 +121,20 @@ class _Recorder:
             SinkError: A sink raised an error; the environment is closed in this case too.
         """
         try:
-            self._truncate()
+            self.truncate()
         finally:
             self.env.close(**kwargs)
 
-    def _truncate(self, chosen: np.ndarray | None = None) -> None:
-        """Pass the open episodes of the ``chosen`` environments (None: all) to the sinks, as truncated."""
-        episodes = self._recorded.truncate(chosen)
+    def truncate(self, mask: np.ndarray | None = None) -> None:
+        """Pass the open episodes to the sinks as truncated. Each environment needs a reset afterwards.
+
+        Args:
+            mask: (N,) bool, the environments whose episodes are passed on; None means all.
+
+        Raises:
+            SinkError: A sink raised an error.
+        """
+        episodes = self._recorded.truncate(mask)
         if episodes is not None:
             self._sinks.deliver(episodes)
 
@@ -222,7 +229,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
                 environment changed.
         """
         self._sinks.require_reachable()
-        self._truncate()
+        self.truncate()
         observation, info = self.env.reset(seed=seed, options=options)
         self._require_same_spaces(self.env.observation_space, self.env.action_space)
         self._recorded.begin(observation, info)
@@ -335,7 +342,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             raise ValueError(
                 f"options['reset_mask'] must be a bool array of shape ({self.num_envs},), got {mask!r}"
             )
-        self._truncate(chosen)
+        self.truncate(chosen)
         observations, infos = self.env.reset(seed=seed, options=options)
         self._require_same_spaces(self.env.single_observation_space, self.env.single_action_space)
         self._recorded.begin(observations, infos, chosen)

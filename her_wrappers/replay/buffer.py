@@ -436,6 +436,22 @@ class HindsightReplayBuffer:
         with self._lock:
             return self._replay.update_priorities(index, priorities)
 
+    def infos(self, index: np.ndarray) -> dict[str, Any]:
+        """Return the infos of stored steps, for example of those in a batch.
+
+        Args:
+            index: (B,) int64, step numbers, as in ``batch.index``. Demonstrations have infos of their own:
+                ``buffer.demonstrations.infos(index)``.
+
+        Returns:
+            For each key of ``info_keys``, an array (B, ...).
+
+        Raises:
+            ValueError: A step is not stored (any more).
+        """
+        with self._lock:
+            return self._replay.infos(np.asarray(index))
+
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored episodes and of a batch that is sampled for this purpose.
 

@@ -160,6 +160,17 @@ class RelabeledReplay:
         outcome = self.relabeler.relabel(batch, infos, goal_independent, count)
         batch.rewards[:count], batch.terminations[:count] = outcome
 
+    def infos(self, index: np.ndarray) -> dict[str, Any]:
+        """Return the infos of steps; raise ValueError if one is not stored."""
+        stored = self.storage.stored
+        wrong = index[(index < stored.first) | (index >= stored.end)]
+        if wrong.size:
+            raise ValueError(
+                f"index must have step numbers of stored steps, {stored.first} to {stored.end - 1}, got "
+                f"{wrong[0]}; older ones were evicted, or are those of buffer.demonstrations"
+            )
+        return self.storage.take_infos(index)
+
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> int:
         """Set the priorities of steps; return how many steps in ``index`` are no longer stored."""
         if self.priorities is None:

@@ -18,6 +18,7 @@ PEERS = [peer.name for peer in installed_peers()[0]]
 PAGES = {
     "agents": ([], {"her-toolkit", "stable-baselines3", *ALGORITHMS}),
     "doctor": ([], {"wall-clock time [s]", "processor time [s]"}),
+    "real_time": ([], {"a loop that sleeps", "`--real`, 1 update for each step"}),
     "replay": ([], {"her-toolkit", "her-toolkit, to_torch()", *PEERS, *installed_peers()[1]}),
     "replay_gpu": ([], {"1", "64"}),
     "replay_priorities": ([], {"her-toolkit"}),
@@ -43,7 +44,7 @@ def test_a_quick_run_writes_a_page_with_a_row_for_each_variant(name, tmp_path, m
     if quick := getattr(module, "QUICK", None):
         short = SHORT if isinstance(quick, Timing) else replace(quick, timing=SHORT)
         monkeypatch.setattr(module, "QUICK", short)
-    smaller = {"snapshot": ("TURNS", 1), "agents": ("EPISODES", 3)}
+    smaller = {"real_time": ("PERIOD", 0.002), "snapshot": ("TURNS", 1), "agents": ("EPISODES", 3)}
     if name in smaller:
         monkeypatch.setattr(module, *smaller[name])
     page = tmp_path / "page.md"

@@ -60,7 +60,6 @@ def demonstrated(folder, source, algo="sac", **options):
 @pytest.mark.parametrize("source", ["demos", "saved", "seeker.py:seek"])
 def test_demonstrations_are_a_share_of_each_update(source, demos):
     with closing(open_run(demonstrated(demos, source, demo_share=0.5, demo_episodes=3))) as run:
-        run.begin_episodes()
         run.run_epoch(lambda: False, lambda _: None)
         assert run.buffer.demonstrations.num_episodes == 3
         assert run.buffer.sample(100).is_demonstration.sum() == 50

@@ -29,7 +29,6 @@ def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
 
 
 def run_epochs(run, number):
-    run.begin_episodes()
     for _ in range(number):
         assert run.run_epoch(lambda: False, lambda run: None)
 
@@ -88,7 +87,6 @@ def test_endless_episodes_raise_an_error_that_names_the_option(name, workers, mo
 
 def test_ctrl_c_keeps_the_open_episodes_as_truncated():
     with closing(open_run(other("Endless", max_episode_steps=500))) as run:
-        run.begin_episodes()
         assert not run.run_epoch(lambda: run.counts.env_steps >= 100, lambda run: None)
         assert [len(episode) for episode in run.buffer.episodes()] == [25] * 4
 
@@ -159,7 +157,6 @@ def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
     config = tiny(task, linear_schedule=True, steps_per_epoch=600, agent={"learning_rate": 0.01})
     with closing(open_run(config)) as run:
         optimizers = [each for name, each in run.agent.modules.items() if "optimizer" in name]
-        run.begin_episodes()
         for progress in (0.5, 1.0):
             end = progress * config.steps
             run.run_epoch(lambda end=end: run.counts.env_steps >= end, lambda _: None)

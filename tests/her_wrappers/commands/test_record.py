@@ -14,6 +14,7 @@ from her_wrappers.recording import shards
 from tests.support.archived_episodes import assert_same_episodes
 from tests.support.commands import her
 from tests.support.counting import counting_episode
+from tests.support.robot import Robot
 
 REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
 
@@ -307,3 +308,27 @@ def test_random_actions_respect_a_mask(name, tmp_path, monkeypatch):
     )
     noisy = ["record", env, "--policy", "ups.py:first", "--noise", 0.5, "--episodes", 10, "--out", "noisy"]
     assert name != "Strict" or her(*noisy).exit_code == 0
+
+
+def test_a_robot_is_recorded_without_a_second_one_and_with_its_executed_actions(tmp_path, monkeypatch):
+    (tmp_path / "arm.py").write_text(
+        "from her_wrappers import RealRobot\n"
+        "from tests.support.robot import Robot\n"
+        "def make():\n"
+        "    return RealRobot(Robot(hz=1000, intervened={1, 3}), action_key='intervene_action')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    before = Robot.instances
+    words = ["arm.py:make", "--episodes", 2, "--info-keys", "intervened"]
+    result = her("record", *words, "--out", "a")
+    assert result.exit_code == 0, result.output
+    assert Robot.instances == before + 1
+    first, second = EpisodeArchive("a")
+    assert first.infos["intervened"].nonzero()[0].tolist() == [0, 2]
+    assert not second.infos["intervened"].any()
+    for t in (0, 2):
+        toward = (first.observations["desired_goal"] - first.observations["achieved_goal"])[t]
+        np.testing.assert_allclose(first.actions[t], toward.clip(-1, 1), rtol=1e-6)
+    wrong = her("record", *words[:-1], "wrong", "--out", "b")
+    assert "wrong" in wrong.stderr
+    assert her("record", *words, "--out", "b", "--workers", 1).exit_code == 2

@@ -187,7 +187,7 @@ def test_targets_are_not_clipped_if_rewards_are_dense(option, clipped, small, tm
     env = ["her_envs/PointReach-v0", "-o", option, "--config", small, "--no-check"]
     result = her("train", *env, "--steps", 200, "--out", tmp_path / "a", "--no-tensorboard")
     assert result.exit_code == 0, result.output
-    assert ("Targets will not be clipped" in result.output) is not clipped
+    assert ("Targets are not clipped" in result.output) is not clipped
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["config"]["clip_targets"] is clipped
 
 
@@ -245,3 +245,24 @@ def test_solved_run_stops_unless_no_stop_is_given(small, tmp_path):
     more = ["--no-stop", "--steps", steps + 300, "--no-tensorboard"]
     assert her("train", "--resume", tmp_path / "a", *more).exit_code == 0
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["env_steps"] >= steps + 300
+
+
+def test_a_robot_is_trained_by_one_process_without_checks_and_continues(tmp_path):
+    robot = ["tests/support/robot.py:Robot", "-o", "hz=1000", "--real", "--num-envs", 1, "--batch-size", 16]
+    numbers = ["--steps", 60, "--steps-per-epoch", 30, "--learning-starts", 20, "--no-tensorboard"]
+    result = her("train", *robot, *numbers, "--agent", "hidden=[8]", "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert "Goal interface" not in result.output
+    assert "a robot plays no random episode" in result.output
+    assert result.output.count("period ") == 2
+    assert not (tmp_path / "run/best.pt").exists()
+    assert her("evaluate", tmp_path / "run", "--episodes", 2).exit_code == 0
+    result = her("train", "--resume", tmp_path / "run", "--steps", 90)
+    assert "epoch   3 |        90 steps" in result.output
+
+
+@pytest.mark.parametrize("options", [["--num-envs", 2], ["--num-envs", 1, "--seeds", 2, "--jobs", 2]])
+def test_several_instances_of_a_robot_are_an_error(options, tmp_path):
+    result = her("train", "tests/support/robot.py:Robot", "--real", *options, "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "--jobs" in result.output or "num_envs=1" in result.output

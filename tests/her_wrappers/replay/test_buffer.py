@@ -1,11 +1,12 @@
 """The buffer as a whole: batches, seeds, copies, statistics, episodes, environments."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 import her_envs
-from her_wrappers import HindsightReplayBuffer, Mixture, Priority
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Mixture, Priority
 from tests.support.buffers import filled, make_buffer
 from tests.support.counting import counting_buffer, counting_episode, leaves_of
 from tests.support.equality import assert_same_batches, assert_same_episodes
@@ -109,3 +110,42 @@ def test_for_env_never_copies_the_environment():
             raise AssertionError
 
     HindsightReplayBuffer.for_env(Simulator(her_envs.PointReach())).clear()
+
+
+def test_the_infos_of_a_batch_are_those_that_were_recorded():
+    env = InfoWalk()
+    buffer = HindsightReplayBuffer.for_env(env, buffer_size=8, info_keys=["number", "pair"])
+    recorder = EpisodeRecorder(env, buffer.add_episode)
+    for _ in range(3):  # the oldest episode is evicted
+        recorder.reset(seed=0)
+        for _ in range(4):
+            recorder.step(0)
+    index = buffer.sample(64).index
+    infos = buffer.infos(index)
+    assert infos.keys() == {"number", "pair"}
+    np.testing.assert_array_equal(infos["number"], index)
+    np.testing.assert_array_equal(infos["pair"], np.stack([index, -index], axis=1))
+    for wrong in (3, 12, -1):
+        with pytest.raises(ValueError, match=f"4 to 11, got {wrong}"):
+            buffer.infos(np.array([5, wrong]))
+
+
+class InfoWalk(gym.Wrapper):
+    """Counts all steps in the infos."""
+
+    def __init__(self):
+        super().__init__(gym.make("her_envs/BitFlipping-v0", n_bits=4, max_steps=4))
+        self.number = -1
+
+    def step(self, action):
+        *rest, info = self.env.step(action)
+        self.number += 1
+        observation, reward, _, _ = rest
+        truncated = self.number % 4 == 3
+        return (
+            observation,
+            reward,
+            False,
+            truncated,
+            {**info, "number": self.number, "pair": [self.number, -self.number]},
+        )
