@@ -13,8 +13,6 @@ from tests.support.pages import ROOT
 pytest.importorskip("onnxscript", reason="the page exports a policy")
 pytest.importorskip("onnxruntime", reason="the page runs an exported policy")
 
-pytestmark = [pytest.mark.real_envs, pytest.mark.filterwarnings("ignore")]
-
 PAGE = (ROOT / "docs" / "own_robot.md").read_text()
 BLOCK = re.compile(
     r'^```(?P<kind>python|diff|console|text)(?: title="(?P<file>[\w.]+)")?\n(?P<content>.*?)^```',
@@ -73,6 +71,7 @@ def follow(text, folder):
     return outputs
 
 
+@pytest.mark.real_envs
 def test_the_commands_find_the_faults_and_a_short_run_gives_a_policy_that_can_be_deployed(tmp_path):
     text = PAGE
     for old, new in SHORT.items():
