@@ -224,7 +224,7 @@ QUESTIONS = {
     ],
     "How right?": ["situations", "reliability", "mutation"],
     "What is solved?": [
-        *(f"recipe_{name}" for name in recipe_names()),
+        *(f"recipe_{name}" for name in recipe_names() if read_recipe(name).measured),
         *("sb3_success", "ablation", "reach", "strategies", "bitflip"),
     ],
     "What scales?": ["collecting", "replay_gpu", "solve_gpu", "replay_gpu_before", "agents_gpu", "snapshot"],

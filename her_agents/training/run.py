@@ -105,8 +105,8 @@ class Run:
         """Begin new episodes, collect steps and update the agent for one epoch, then evaluate it.
 
         The seed of the reset depends on the number of calls. Before the evaluation, each environment finishes
-        its current episode. While a real robot moves, a thread makes the updates that are due after its
-        previous episode; the agent of an episode knows them.
+        its current episode. While a real robot plays an episode, a thread makes the updates that are due
+        after the previous one; the robot acts with their result from the next episode on.
 
         Args:
             is_interrupted: Function that is called before each step. If it returns True, the epoch ends
@@ -133,10 +133,10 @@ class Run:
             counts.skipped_episodes += self.source.skipped - skipped
             self._meter.add({"collected_success": collected.successes}, collected.episodes)
             if not self.source.is_real:
-                self._update()
+                self._update(counts.env_steps)
             elif collected.episodes:
                 self._actor.load_policy_state(self.agent.policy_state())
-                self._learning = self._thread.submit(self._update)
+                self._learning = self._thread.submit(self._update, counts.env_steps)
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
         self._wait()
@@ -160,16 +160,16 @@ class Run:
         if learning is not None:
             learning.result()
 
-    def _update(self) -> None:
-        """Make the updates of the agent that are due after the latest step."""
+    def _update(self, env_steps: int) -> None:
+        """Make the updates of the agent that are due after ``env_steps`` steps."""
         config, counts = self.config, self.counts
-        due = int(max(0, counts.env_steps - config.learning_starts) * config.updates_per_step)
+        due = int(max(0, env_steps - config.learning_starts) * config.updates_per_step)
         if config.offline:
             due = counts.updates + 1
         if not self.buffer.can_sample:
             return
         if config.linear_schedule:
-            self.agent.scale_learning_rates(max(0.0, 1 - counts.steps / config.steps))
+            self.agent.scale_learning_rates(max(0.0, 1 - (env_steps or counts.updates) / config.steps))
         while counts.updates + self._updates.count <= due:
             self._updates()
             counts.updates += self._updates.count

@@ -127,13 +127,15 @@ def test_every_shipped_policy_acts_like_its_agent(name, tmp_path):
     export_onnx(path, tmp_path / "policy.onnx")
     agent = load_agent(path)
     shift, scale = agent.inputs.normalizer.shift.numpy(), agent.inputs.normalizer.scale.numpy()
-    vectors = shift + np.random.default_rng(0).normal(size=(10_000, len(shift))) / scale
     space = space_from_json(load_checkpoint(path)["spaces"][0])
-    width = space["observation"].shape[0]
-    observations = {
-        "observation": vectors[:, :width].astype(space["observation"].dtype),
-        "desired_goal": vectors[:, width:].astype(space["desired_goal"].dtype),
-    }
+    observations = observations_of(space, 300)
+    vectors = shift + np.random.default_rng(0).normal(size=(300, len(shift))) / scale
+    parts = np.split(vectors, [len(shift) - space["desired_goal"].shape[0]], axis=1)
+    for each, rows in zip(("observation", "desired_goal"), parts, strict=True):
+        if isinstance(space[each], spaces.Dict):  # with an image, whose pixels are random
+            observations[each]["joints"] = rows.astype(np.float32)
+        else:
+            observations[each] = rows.astype(space[each].dtype)
     actions, expected = run(tmp_path / "policy.onnx", observations), agent.act(observations)
     np.testing.assert_allclose(actions, expected, rtol=0, atol=1e-5)
     assert expected.std() > 0.1

@@ -3,13 +3,14 @@
 import itertools
 import signal
 import threading
+import time
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from her_agents import SAC
+from her_agents import DDPG, SAC
 from her_agents.training.checkpoints import load_agent, load_checkpoint
 from her_agents.training.evaluation import play_episode
 from her_agents.training.loop import epoch_line, is_solved, train
@@ -23,7 +24,8 @@ STEPS = 10  # of an episode
 
 def real(**options):
     numbers = {"steps": 60, "steps_per_epoch": 30, "learning_starts": 20, "updates_per_step": 0.5}
-    return tiny("ddpg", env="robot", env_kwargs={}, **{"real": True, "num_envs": 1, **numbers, **options})
+    numbers |= {"env": "robot", "env_kwargs": {}, "real": True, "num_envs": 1}
+    return tiny("ddpg", **{**numbers, **options})
 
 
 @pytest.fixture(name="robot")
@@ -104,6 +106,19 @@ def test_updates_are_made_in_a_thread_by_another_agent_than_the_one_that_acts(ro
 
 def same_weights(first, second):
     return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_result_does_not_depend_on_the_time_that_updates_take():
+    class Slow(DDPG):
+        def update(self, batch, imitate=None):
+            time.sleep(0.01)
+            return super().update(batch)
+
+    options = {"linear_schedule": True, "env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": STEPS}}
+    results = [train(real(**options), agent=agent, on_epoch=None) for agent in (DDPG, Slow)]
+    weights = [result.agent.policy_state()["network"] for result in results]
+    assert same_weights(*weights)
+    assert results[0].history[-1]["updates"] == results[1].history[-1]["updates"] > 10
 
 
 FAULTS = [("raise", ConnectionError), ("kill", (EOFError, OSError))]
