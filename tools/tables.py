@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.result_page import in_words, markdown_table
 from her_agents.recipes import Recipe, read_recipe, recipe_names
+from her_agents.training.config import Config
 from her_envs import registration
 from her_wrappers import cli
 from her_wrappers.checker import GOAL_ENV_RULES
@@ -96,7 +97,8 @@ def expected_steps() -> str:
     rows = []
     for recipe, result in sorted(measured, key=lambda row: row[1].steps):
         task = re.sub(r"(?: \([^()]*\))?\.$", "", recipe.task)
-        updates = (result.steps - recipe.options["learning_starts"]) * recipe.options["updates_per_step"]
+        starts = recipe.options.get("learning_starts", Config.learning_starts)
+        updates = (result.steps - starts) * recipe.options["updates_per_step"]
         numbers = [f"{result.steps:,}", f"{updates:,.0f}", f"{result.minutes:.0f}", f"{recipe.solved:.2f}"]
         rows.append([task, f"`{recipe.name}`", *numbers])
     return markdown_table(["task", "recipe", "steps", "updates", "minutes", "success rate"], rows)

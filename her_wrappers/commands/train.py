@@ -219,9 +219,11 @@ def _new_runs(
     if recipe and options["env"] == recipe.options["env"]:
         recipe.require_installed()
     elif recipe:
-        left_out = sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys())
-        values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out) or "none"
-        print(f"Options of the recipe that are left out, since they are for {recipe.environment}: {values}")
+        if left_out := sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys()):
+            values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out)
+            print(
+                f"Options of the recipe that are left out, since they are for {recipe.environment}: {values}"
+            )
         recipe, run = None, replace(run, recipe=None)
     if "env" not in options:
         raise ValueError(
