@@ -24,6 +24,8 @@ SHORT = {
     "--episodes 100": "--episodes 2",
     "--episodes 4": "--episodes 1",
     "range(50):\n    observation": "range(2):\n    observation",
+    "--steps-per-epoch 500 --steps 1500": "--steps-per-epoch 60 --steps 120 --learning-starts 50",
+    "sac-0 --steps 3000": "sac-0 --steps 180",
 }
 HER = [sys.executable, "-m", "her_wrappers.cli"]
 
