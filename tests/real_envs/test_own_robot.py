@@ -20,7 +20,7 @@ BLOCK = re.compile(
 )
 SHORT = {
     "--steps 40000 --steps-per-epoch 5000": "--steps 1200 --steps-per-epoch 600 --updates-per-step 0.02",
-    "--demos demos": "--demos demos --evaluation-episodes 2",
+    "--demos demos": "--demos demos --evaluation-episodes 2 --check-steps 300",
     "--episodes 100": "--episodes 2",
     "--episodes 4": "--episodes 1",
     "range(50):\n    observation": "range(2):\n    observation",
