@@ -7,9 +7,9 @@ of the run itself. The reverse curriculum moves the starts from the end of each 
 Demonstration i of T_i steps has a start step t_i, at first e_i, the step that reaches the goal for good. A
 start is in demonstration i with a probability proportional to t_i / T_i (1e-6 if t_i = 0), and at step
 min(t_i + k, T_i - 1), where k is 0, 1, 2, 3, 4 with the probabilities 1/2, 1/4, 1/8, 1/16, 1/16. After
-`SUCCESSES` successive successes of episodes that began at t_i, t_i becomes max(t_i - `STRIDE`, 0) or, if t_i
-was 0, demonstration i is solved: it has no further starts. An episode that began at step t is truncated after
-e_i - t + `SLACK` steps.
+`SUCCESSES` successive episodes from t_i that reach their goal, t_i becomes max(t_i - `STRIDE`, 0) or, if t_i
+was 0, demonstration i is solved: it has no further starts. An episode from step t is truncated after
+e_i - t + `SLACK` steps. Unlike here, an episode of RFCL must end at its goal; but exploration may leave it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -87,13 +88,14 @@ class BatchedTermination:
     If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
     only single goals. This is the case if it returns a single value for a batch, or if it raises an error for
     a batch and returns a single value for its first row. Any other error is raised, and the next call tries
-    again.
+    again. A function that reads nothing, such as that of gymnasium-robotics, is called once for a batch.
     """
 
     def __init__(self, function: GoalFunction, is_rowwise: bool | None = None) -> None:
         self._function = function
         self.is_rowwise = is_rowwise
         self._warned = False
+        self._reads_nothing = is_rowwise is True and _reads_nothing(function)
 
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return (B,) bools; warn once, at the first batch with B > 1 that is computed row by row.
@@ -101,6 +103,8 @@ class BatchedTermination:
         ``info`` is a list of B dicts, or a dict of arrays of length B.
         """
         batch = achieved_goal, desired_goal, info
+        if self._reads_nothing:
+            return np.full(len(leaf_arrays(achieved_goal)[0]), bool(self._function(*batch)))
         if self.is_rowwise is False:
             return self._function(*batch)
         if self.is_rowwise is None:
@@ -129,6 +133,13 @@ class BatchedTermination:
             return np.shape(self._function(*next(_rows(*batch)))) == ()
         except Exception:
             return False
+
+
+def _reads_nothing(function: GoalFunction) -> bool:
+    """Return whether a Python function reads no argument and no other variable, such as ``return False``."""
+    code = getattr(function, "__code__", None)  # of a method too
+    named = {*dis.haslocal, *dis.hasname, *dis.hasfree}
+    return code is not None and not any(each.opcode in named for each in dis.get_instructions(code))
 
 
 def _rows(achieved_goal: Any, desired_goal: Any, info: Any) -> Iterator[tuple[Any, Any, Any]]:

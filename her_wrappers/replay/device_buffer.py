@@ -556,7 +556,7 @@ class DeviceReplayBuffer:
                 saved = {name: option_from_json(header["options"][name]) for name in header["options"]}
                 saved |= dict(zip(SIZES, header["sizes"], strict=True))
                 found = [space_from_json(header[name]) for name in SPACES]
-                missing = set(SAMPLING_OPTIONS) - saved.keys() - options.keys()
+                missing = {"goal_selection_strategy", "termination"} - saved.keys() - options.keys()
             if missing:
                 fix = f"pass {min(missing)}= to load()"
                 raise ValueError(

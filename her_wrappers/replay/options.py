@@ -115,23 +115,24 @@ def functions_missing(*_: Any) -> NoReturn:
 class BufferOptions:
     """The arguments of `HindsightReplayBuffer` except the spaces, validated and with resolved defaults.
 
+    Options that are missing in a file, since a later version added them, have the defaults of this class.
     Raise TypeError or ValueError if an argument has a wrong type or value, or if a function is missing.
     """
 
-    buffer_size: int
-    compute_reward: GoalFunction | None
-    reward_fn: BatchFunction | None
-    compute_terminated: GoalFunction | None
-    n_sampled_goal: int | None  # None only if the strategy is a `Mixture` with a share of "original"
-    goal_selection_strategy: GoalSelection
-    termination: TerminationMode | GoalFunction | None  # None: "keep", with a warning if this is wrong
-    n_steps: int
-    gamma: float
-    info_keys: Sequence[str]  # a tuple, once validated
-    prioritized: Priority | None
-    seed: int | None
-    device: str | torch.device | None
-    demonstrations: Demonstrations | None
+    buffer_size: int = 1_000_000
+    compute_reward: GoalFunction | None = None
+    reward_fn: BatchFunction | None = None
+    compute_terminated: GoalFunction | None = None
+    n_sampled_goal: int | None = None  # None only if the strategy is a `Mixture` with a share of "original"
+    goal_selection_strategy: GoalSelection = "future"
+    termination: TerminationMode | GoalFunction | None = None  # None: "keep", with a warning if this is wrong
+    n_steps: int = 1
+    gamma: float = 0.99
+    info_keys: Sequence[str] = ()  # a tuple, once validated
+    prioritized: Priority | None = None
+    seed: int | None = None
+    device: str | torch.device | None = None
+    demonstrations: Demonstrations | None = None
     mixture: GoalMixture = field(init=False, repr=False)  # of the strategies; the original rows are the rest
 
     def __post_init__(self) -> None:

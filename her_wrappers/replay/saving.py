@@ -172,11 +172,13 @@ def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
         if not {"goal_selection_strategy", "termination"} >= options.keys():
             raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
         options |= {name: option_from_json(saved[name]) for name in SAVED if name in saved}
-        unsaved: dict[str, Any] = dict.fromkeys((*FUNCTIONS, "seed", "device"))
         share = saved["demonstrations"]
         demonstrations = None if share is None else Demonstrations((), share)
-        unsaved |= {"compute_reward": functions_missing, "demonstrations": demonstrations}
-        BufferOptions(**unsaved | options)  # raises an error if an option is not valid
+        unsaved = {"compute_reward": functions_missing, "demonstrations": demonstrations}
+        valid = BufferOptions(**unsaved | options)  # raises an error if an option is not valid
+        complete = options_to_json(valid)  # also options that later versions have added
+        content["options"] = complete | content["options"]
+        options = {name: option_from_json(value) for name, value in complete.items()} | options
         for name in ("first", "blocks"):
             if require_count(name, content[name], at_least=0) > MAX_SIZE:
                 raise ValueError(f"{name!r} in the header must be at most {MAX_SIZE}, got {content[name]}")

@@ -106,7 +106,6 @@ def counted(task="dqn", **options):
 def epochs(config, number=1, **options):
     """Return the run after some epochs."""
     run = open_run(config, **options)
-    run.begin_episodes()
     for _ in range(number):
         run.run_epoch(lambda: False, lambda _: None)
     return run
@@ -228,10 +227,11 @@ def test_episodes_begin_in_states_of_the_run_with_new_goals():
         assert len(first) > len(others)
 
 
-def test_the_infos_may_contain_the_state():
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_infos_may_contain_the_state(number):
     options = {"info_keys": ("state",), "start_state": "state", "start_share": 1.0, "start_source": "demos"}
-    config = counted(env="Drift", demos=HERE + "faster", env_kwargs={}, **options)
-    with closing(epochs(config, env=Drift)) as run:
+    config = counted(env="Drift", demos=HERE + "faster", env_kwargs={}, num_envs=number, **options)
+    with closing(epochs(config, env=Drift if number > 1 else Drift())) as run:
         states = {
             tuple(each.infos["state"][t - 1]): t
             for each in run.buffer.demonstrations.episodes()
@@ -272,14 +272,18 @@ def test_a_function_sets_the_state():
         StartWrapper(lambda: env, made).reset(seed=0)
 
 
-def test_episodes_of_the_curriculum_are_truncated():
-    env = gym.make("her_envs/PointReach-v0", max_steps=90)
+@pytest.mark.parametrize(("goal", "reached"), [((0.5, 0.5), True), ((0.9, 0.9), False)])
+def test_episodes_of_the_curriculum_are_truncated_and_must_reach_their_goal_in_any_step(goal, reached):
+    env, ends = gym.make("her_envs/PointReach-v0", max_steps=90), []
     made = starts([episode([0] * 3 + [1])])
-    made.choose, made.reset = lambda rng: (0, 2), lambda env, i, step: env.reset()
+    made.choose = lambda rng: (0, 2)
+    made.reset = lambda env, *start: env.reset(options={"state": [0.5, 0.5], "goal": goal})
+    made.end = lambda *start, success: ends.append((*start, success))
     wrapper = StartWrapper(lambda: env, made)
     wrapper.reset(seed=0)
-    truncated = [wrapper.step(np.zeros(2, np.float32))[3] for _ in range(1 + SLACK)]
-    assert truncated == [False] * SLACK + [True]
+    actions = [np.zeros(2, np.float32)] + [np.array([-1, 0], np.float32)] * SLACK
+    assert [wrapper.step(action)[3] for action in actions] == [False] * SLACK + [True]
+    assert ends == [(0, 2, reached)]
 
 
 @pytest.mark.parametrize("options", [{}, {"start_source": "run", "demos": None}])
@@ -300,7 +304,6 @@ def test_evaluations_begin_as_usual():
     with closing(epochs(counted(start_share=1.0, start_source="demos"))) as run:
         other = open_run(counted(start_share=0.0))
         with closing(other):
-            other.begin_episodes()
             other.run_epoch(lambda: False, lambda _: None)
         assert run.history[0]["mean_length"] == other.history[0]["mean_length"]
         assert START not in next(other.buffer.episodes()).infos

@@ -98,3 +98,34 @@ def test_a_temporary_error_does_not_lead_to_calls_for_each_row():
     with warnings.catch_warnings(action="error"):
         assert batched(goals, goals, infos).tolist() == [True, False, True, False]
     assert function.calls == 1
+
+
+class Continuing:
+    """The function of gymnasium-robotics' Fetch tasks, as a method."""
+
+    LIMIT = 2.0
+
+    def never(self, achieved_goal, desired_goal, info):
+        """Never."""
+        return False
+
+    def by_attribute(self, achieved_goal, desired_goal, info):
+        return self.LIMIT < 1
+
+
+@pytest.mark.parametrize(
+    ("function", "is_silent"),
+    [
+        (Continuing().never, True),
+        (lambda achieved, desired, info: True, True),
+        (Continuing().by_attribute, False),
+        (lambda achieved, desired, info: close is None, False),
+        (lambda achieved, desired, info: desired is achieved, False),
+    ],
+    ids=["method", "true", "attribute", "global", "arguments"],
+)
+def test_a_function_that_reads_nothing_is_called_once_without_a_warning(function, is_silent):
+    batched = batched_terminated(function, GOALS)
+    with nullcontext() if is_silent else pytest.warns(UserWarning, match="once for each row"):
+        result = batched(np.zeros((5, 3)), np.ones((5, 3)), [{}] * 5)
+    assert result.tolist() == [function(None, 0, None)] * 5
