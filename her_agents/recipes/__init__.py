@@ -14,7 +14,8 @@ from typing import Any
 FOLDER = Path(__file__).parent
 ENVIRONMENT_OPTIONS = {
     *("env", "env_kwargs", "max_episode_steps", "termination", "clip_targets", "info_keys", "use_keys"),
-    *("critic_keys", "demos", "offline", "on_device", "fresh_envs", "deterministic"),
+    *("critic_keys", "demos", "offline", "on_device", "fresh_envs", "deterministic", "real"),
+    *("start_share", "start_source", "start_state"),
 }
 """Options that describe an environment, so that those of a recipe do not suit other environments."""
 

@@ -58,7 +58,8 @@ class RunOptions:
     """Options that are not part of the saved config of a run."""
 
     recipe: str | None = None
-    """Name of a recipe, a set of options for a task; --config and the command line override its options."""
+    """Name of a recipe, a set of options for a task; --config and the command line override its options. For
+    an ENV other than that of the recipe, options that describe the recipe's environment are left out."""
     config: Path | None = None
     """TOML or JSON file with options by name; the command line overrides them."""
     resume: Path | None = None
@@ -218,9 +219,11 @@ def _new_runs(
     if recipe and options["env"] == recipe.options["env"]:
         recipe.require_installed()
     elif recipe:
-        left_out = sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys())
-        values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out) or "none"
-        print(f"Options of the recipe that are left out, since they are for {recipe.environment}: {values}")
+        if left_out := sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys()):
+            values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out)
+            print(
+                f"Options of the recipe that are left out, since they are for {recipe.environment}: {values}"
+            )
         recipe, run = None, replace(run, recipe=None)
     if "env" not in options:
         raise ValueError(

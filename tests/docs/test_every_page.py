@@ -16,7 +16,11 @@ from tests.support.pages import EXAMPLE, PAGES, ROOT, name_of, run_page
 TUTORIAL = [
     ROOT / f"docs/tutorial/{name}.md" for name in ("index", "check", "record", "relabel", "train", "watch")
 ]
-OTHER_TESTS = {"README": "tests/test_readme.py", "rllib": "tests/rllib/test_page.py"}
+OTHER_TESTS = {
+    "README": "tests/test_readme.py",
+    "rllib": "tests/rllib/test_page.py",
+    "own_robot": "tests/real_envs/test_own_robot.py",
+}
 """Test files of pages whose name differs from that of the page."""
 
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)")

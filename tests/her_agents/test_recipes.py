@@ -41,5 +41,5 @@ def test_options_for_another_environment_describe_the_learner_only(name):
     options = recipe.options_for("mine:Arm")
     assert make_config(options).env == "mine:Arm"
     assert {"algo", "agent", "num_envs", "gamma"} <= options.keys()
-    assert not {"env_kwargs", "termination", "info_keys", "demos", "clip_targets"} & options.keys()
+    assert not {"env_kwargs", "termination", "info_keys", "demos", "start_share"} & options.keys()
     assert recipe.options_for(recipe.options["env"]) == recipe.options_for(None) == recipe.options
