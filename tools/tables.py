@@ -229,7 +229,15 @@ QUESTIONS = {
         *(f"recipe_{name}" for name in recipe_names() if read_recipe(name).measured),
         *("sb3_success", "ablation", "reach", "strategies", "bitflip"),
     ],
-    "What scales?": ["collecting", "replay_gpu", "solve_gpu", "replay_gpu_before", "agents_gpu", "snapshot"],
+    "What scales?": [
+        "collecting",
+        "real_time",
+        "replay_gpu",
+        "solve_gpu",
+        "replay_gpu_before",
+        "agents_gpu",
+        "snapshot",
+    ],
 }
 """Names of the pages of results, without suffix, by topic."""
 

@@ -47,7 +47,7 @@ def read_progress(path: Path) -> list[dict[str, float]]:
     """Return the rows of a ``progress.csv``: the numbers of each row by column.
 
     In a log of Stable-Baselines3, each row with a success rate counts as an evaluation. Raise
-    CorruptFileError if a cell is not a number, or there is no column ``success_rate``.
+    CorruptFileError if a cell is not a number, or the column ``success_rate`` is missing.
     """
     with as_corrupt(f"{path} is damaged, or is not the log of a run"):
         rows = read_rows(path)

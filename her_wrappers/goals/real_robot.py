@@ -1,4 +1,4 @@
-"""RealRobot: what a run needs to know about a robot, and a person who resets it, judges it, or takes over."""
+"""RealRobot: a wrapper for a robot, and for a person who resets it, judges its episodes, or takes over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of the recipe point_reach_camera: what the camera and the joints show."""
+"""The environment of the recipe point_reach_camera: the picture shows y, and the vector has only x."""
 
 import numpy as np
 import pytest
