@@ -86,8 +86,8 @@ def load_agent(
     """Load the agent of a checkpoint. The environment is not needed, and no code in the file is executed.
 
     Args:
-        path: A checkpoint such as ``best.pt``; the folder of a run, from which ``best.pt`` is loaded or, if
-            the run had no evaluation, ``latest.pt``; or a policy file written by `export_policy`.
+        path: A checkpoint such as ``best.pt``; the folder of a run, from which ``best.pt`` is loaded; or a
+            policy file written by `export_policy`.
         agent: Class of the agent. Required if the run used an agent of your own, since modules named in the
             file are never imported.
         device: Torch device of the agent, which may differ from the device of the run.
@@ -115,14 +115,8 @@ def load_agent(
 
 
 def best_checkpoint(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a checkpoint: the best one of a run if ``path`` is a folder, else ``path``.
-
-    Runs of a robot may have no evaluation, and so no best checkpoint; then the latest one is used.
-    """
-    if not Path(path).is_dir():
-        return Path(path)
-    best, latest = Path(path) / "best.pt", Path(path) / "latest.pt"
-    return latest if latest.exists() and not best.exists() else best
+    """Return the path of a checkpoint: ``best.pt`` in ``path`` if ``path`` is a folder, else ``path``."""
+    return Path(path) / "best.pt" if Path(path).is_dir() else Path(path)
 
 
 def agent_of(

@@ -29,8 +29,8 @@ class RunFolder:
     """Logs and checkpoints of one run.
 
     The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, from
-    the best evaluation; ``latest.pt``, for resuming, with the file ``buffer-<n>.replay`` of its replay
-    buffer; and ``history/epoch_<n>.pt``.
+    the best evaluation or, while there is none, the latest epoch; ``latest.pt``, for resuming, with the file
+    ``buffer-<n>.replay`` of its replay buffer; and ``history/epoch_<n>.pt``.
 
     Args:
         path: The folder.
@@ -146,7 +146,9 @@ class RunFolder:
                     for name, value in row.items():
                         if name not in COUNTS and math.isfinite(value):
                             self._tensorboard.add_scalar(name, value, steps_of(row))
-                if _score(row) > max(map(_score, run.history[:-1]), default=(-1.0, 0.0)):
+                scores = [_score(each) for each in run.history if "success_rate" in each]
+                is_better = "success_rate" in row and scores[-1] > max(scores[:-1], default=(-1.0, 0.0))
+                if is_better or not scores:
                     save_checkpoint(self.path / "best.pt", run.state_dict())
                 if config.history_every and epochs % config.history_every == 0:
                     (self.path / "history").mkdir(exist_ok=True)
@@ -173,4 +175,4 @@ class RunFolder:
 
 
 def _score(row: Mapping[str, float]) -> tuple[float, float]:
-    return row.get("success_rate", -1.0), row.get("mean_return", 0.0)  # no score without an evaluation
+    return row["success_rate"], row["mean_return"]

@@ -75,8 +75,8 @@ def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
     file = checkpoints.best_checkpoint(name)
     if Path(name).is_dir() and not file.exists():
         raise CommandError(
-            f"folder {name} has neither best.pt nor latest.pt: it is not a run, or its first epoch did not "
-            "end; pass a folder that `her train` wrote",
+            f"folder {name} has no best.pt: it is not a run, or the run has no evaluation yet; continue a "
+            f"run with `her train --resume {name}`",
             3,
         )
     content = checkpoints.load_checkpoint(file)

@@ -157,6 +157,6 @@ def print_result(result: Result, folder: Path) -> int:
     if result.interrupted:
         print(f"Continue with: her train --resume {folder}")
         return 130
-    if result.history and (folder / "best.pt").exists():
+    if result.history:
         print(f"Watch it: her watch {folder / 'best.pt'}")
     return 0
