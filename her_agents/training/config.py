@@ -100,7 +100,7 @@ class Config:
     real: bool = False
     """Whether the environment moves a real robot, so that the run makes one instance of it, takes no random
     actions to check it, updates the agent in a thread while the robot moves, and saves all episodes also if
-    the environment fails. It needs num_envs 1."""
+    the environment fails. num_envs must be 1; --real of her train sets it."""
     steps_per_epoch: int = None  # type: ignore[assignment] # chosen when the environment is known
     """Steps of an epoch, by default 4,000. At the end of an epoch, the unfinished episodes are played to
     their ends, and the agent is evaluated. With a simulator, unfinished episodes are truncated, and the

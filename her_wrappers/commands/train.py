@@ -126,6 +126,8 @@ def train(arguments: Sequence[str]) -> int:
     with exits_with(3, BrokenModuleError, CollectorError, OSError), exits_with(2, TypeError, ValueError):
         base = _base_options(run, options.config.env)
         given = _given_options(options.config, words, base)
+        if given.get("real"):  # also with a recipe that has several environments
+            given = {"num_envs": 1, "workers": 0} | given
         if {"-h", "--help"} & set(arguments):
             return _print_help(base, given.get("algo"))
         if run.resume is None:

@@ -248,7 +248,7 @@ def test_solved_run_stops_unless_no_stop_is_given(small, tmp_path):
 
 
 def test_a_robot_is_trained_by_one_process_without_checks_and_continues(tmp_path):
-    robot = ["tests/support/robot.py:Robot", "-o", "hz=1000", "--real", "--num-envs", 1, "--batch-size", 16]
+    robot = ["tests/support/robot.py:Robot", "-o", "hz=1000", "--real", "--batch-size", 16]
     numbers = ["--steps", 60, "--steps-per-epoch", 30, "--learning-starts", 20, "--no-tensorboard"]
     result = her("train", *robot, *numbers, "--agent", "hidden=[8]", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
@@ -259,6 +259,15 @@ def test_a_robot_is_trained_by_one_process_without_checks_and_continues(tmp_path
     assert her("evaluate", tmp_path / "run", "--episodes", 2).exit_code == 0
     result = her("train", "--resume", tmp_path / "run", "--steps", 90)
     assert "epoch   3 |        90 steps" in result.output
+
+
+def test_a_robot_is_trained_with_the_options_of_a_recipe_for_several_environments(tmp_path):
+    numbers = ["--steps", 30, "--steps-per-epoch", 30, "--learning-starts", 10, "--batch-size", 16]
+    words = ["tests/support/robot.py:Robot", "-o", "hz=1000", "--recipe", "fetch_push", "--real", *numbers]
+    result = her("train", *words, "--no-tensorboard", "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert (config["num_envs"], config["workers"], config["gamma"]) == (1, 0, 0.95)
 
 
 @pytest.mark.parametrize("options", [["--num-envs", 2], ["--num-envs", 1, "--seeds", 2, "--jobs", 2]])
