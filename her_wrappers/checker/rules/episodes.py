@@ -45,6 +45,9 @@ STALE = 0.05
 """Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
 errors, since MuJoCo's positions are one substep older than the joints."""
 
+SAME = 1 - 1e-9
+"""Correlation of a goal and a part of the observation that are the same, perhaps in other units."""
+
 LATE, EXACT = 0.25, 0.1
 """Goals are late if predicted moves do not fit with an error of `EXACT`, but fit the next moves with an error
 of `LATE`. Errors are squared, and shares of the squared moves; the latter also of the error of the former."""
@@ -262,16 +265,26 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     stale |= wrong & ((first >= low) & (first <= high)).all(axis=1)
     # A thrown object moves fast in the first step, and so does its position in the observation.
     stale &= (changes[starts] <= JUMP * changes[times > 0].max(axis=0)).all(axis=1)
+    # A part of the observation that is the goal later shows it also where other parts are stale too.
+    for part, i in np.argwhere(_correlations(after, next_goals) > SAME):
+        slope, offset = np.polyfit(after[:, part], next_goals[:, i], 1)
+        stale |= abs(slope * first[:, part] + offset - goals[starts, i]) > STALE * scale
     if stale.mean() > 0.6:
-        message = f"the achieved goal, but not the observation, jumps in the first step of {stale.sum()}"
+        message = f"the achieved goal does not fit the observation before the first step of {stale.sum()}"
         place = f"episode {steps[starts[stale.argmax()]].episode}, reset"
         yield Violation(f"{message} of {len(stale)} episodes", place)
 
 
 def _are_parts(goals: np.ndarray, observed: np.ndarray) -> np.ndarray:
     """Return whether each component of goals, (n, G), is one of the observation, perhaps in another unit."""
-    correlations = np.corrcoef(observed, goals, rowvar=False)[: observed.shape[1], observed.shape[1] :]
-    return np.asarray((abs(correlations) > 1 - 1e-9).any(axis=0))
+    return np.asarray((_correlations(observed, goals) > SAME).any(axis=0))
+
+
+def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Return the absolute correlations of parts of the observation with components of goals, (O, G)."""
+    size = observed.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):  # parts that never change
+        return np.asarray(abs(np.corrcoef(observed, goals, rowvar=False)[:size, size:]))
 
 
 def _size(moves: np.ndarray) -> float:

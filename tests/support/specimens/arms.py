@@ -229,6 +229,26 @@ class Pushes(Reach):
         return {"observation": seen, "achieved_goal": self.thing.copy(), "desired_goal": self.goal.copy()}
 
 
+class PushesByJoints(Pushes):
+    """The observation has positions of joints and, derived from them, the tip and the distance to it."""
+
+    low, high = -9, 9
+
+    def seen(self, hand, thing):
+        tip = np.array([2.0, 2.0]) + hand
+        return np.concatenate([hand, thing, tip, thing - tip])
+
+
+class PushesWithoutForward(PushesByJoints, breaks="GE305"):
+    """The derived positions are 0 at reset, and so is the achieved goal."""
+
+    def observe(self):
+        observation = super().observe()
+        if not self.elapsed:
+            observation["observation"][4:], observation["achieved_goal"] = 0, np.zeros(2)
+        return observation
+
+
 class HidesTheObject(Pushes, breaks="GE306"):
     """The observation is the hand only."""
 
@@ -284,5 +304,5 @@ class NeverPushes(PushesSeldom):
 CORRECT_ARMS = [
     Arm, Swing, SwingByEuler, ArmWithDelay, NoisyArmWithDelay, ArmWithOneStart, ThrownArm, SwingWithOneStart,
     Glides, FallsFromOneHeight, GlidesWithHistory, GlidesToAPointAhead,
-    Pushes, PushesOnGrid, PushesSeldom, NeverPushes,
+    Pushes, PushesByJoints, PushesOnGrid, PushesSeldom, NeverPushes,
 ]  # fmt: skip
