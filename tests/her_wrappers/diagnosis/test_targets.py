@@ -185,7 +185,7 @@ def run_with(config=CONFIG, progress=None, version=None):
         (run_with(config="{}"), "config.json is damaged, or is not the config of a run"),
         (run_with(), "train for at least one"),
         (run_with(progress="success_rate\nx\n"), "progress.csv is damaged, .* could not convert string"),
-        (run_with(progress="epoch\n1\n"), "each row must have a value in the column 'success_rate'"),
+        (run_with(progress="epoch\n1\n"), "must have the column 'success_rate'"),
         (run_with(version=2), "has version 2 of the file format 'replay buffer'"),
         (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "n_sampled_goal must be"),
     ],
