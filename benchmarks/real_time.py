@@ -3,7 +3,7 @@
 For example:
 
     python -m benchmarks.real_time --quick             a short test
-    python -m benchmarks.real_time                     about five minutes
+    python -m benchmarks.real_time                     about eight minutes
 
 The robot is PointPush in real time: `step` moves the point, then sleeps until the end of the control period
 of 50 ms (20 Hz), counted from the end of the previous one. The agent is SAC with two layers of 256 units and
@@ -100,9 +100,8 @@ def run(options: dict[str, Any] | None, steps: int) -> tuple[np.ndarray, int]:
         "her_envs/PointPush-v0", "sac", num_envs=1, evaluate_every=0, agent=agent, **numbers | options
     )
     result = train(config, env=Noted(periods), on_epoch=None)
-    return np.array(periods[LEARNING_STARTS:]), int(
-        result.history[-1]["updates"]
-    )  # the first ones without updates
+    with_updates = np.array(periods[LEARNING_STARTS:])
+    return with_updates, int(result.history[-1]["updates"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

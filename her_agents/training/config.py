@@ -224,12 +224,13 @@ class Config:
             return
         if self.updates_in_graph == "auto":
             object.__setattr__(self, "updates_in_graph", "never")
-        needed = {"num_envs": 1, "workers": 0, "offline": None, "on_device": False, "start_share": 0.0}
-        for name, value in (needed | {"updates_in_graph": "never"}).items():
+        needed: dict[str, Any] = {"num_envs": 1, "workers": 0, "offline": None, "on_device": False}
+        needed |= {"start_share": 0.0, "updates_in_graph": "never"}
+        for name, value in needed.items():
             if getattr(self, name) != value:
                 raise ValueError(
-                    f"real=True needs {name}={value!r}, got {getattr(self, name)!r}; a run has one instance "
-                    "of the robot, in its own process, and makes updates in a thread"
+                    f"real=True needs {name}={value!r}, got {getattr(self, name)!r}; the process of "
+                    "the run has one instance of the robot, and makes updates in a thread"
                 )
 
     def _require_goal_selection(self) -> None:

@@ -44,6 +44,11 @@ def steps_of(row: Mapping[str, float]) -> int:
     return int(row["env_steps"] or row["updates"])
 
 
+def evaluated(rows: Sequence[Row]) -> list[Row]:
+    """Return the log rows of the epochs that had an evaluation."""
+    return [row for row in rows if "success_rate" in row]
+
+
 class Meter:
     """Computes the mean of each named measurement since the last call of `read`.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from her_agents.training.logs import evaluated
 from her_agents.training.run import Run, open_run
 from her_agents.training.run_folder import RunFolder
 
@@ -46,16 +47,16 @@ class Result:
     @property
     def best_success(self) -> float:
         """Highest success rate of all evaluations; 0 without evaluations."""
-        return max((row["success_rate"] for row in self.history if "success_rate" in row), default=0.0)
+        return max((row["success_rate"] for row in evaluated(self.history)), default=0.0)
 
 
-def is_solved(history: Sequence[Mapping[str, float]]) -> bool:
+def is_solved(history: Sequence[Row]) -> bool:
     """Return whether all episodes of the last two evaluations were successes.
 
     Args:
         history: A row for each epoch; those with an evaluation have its ``success_rate``.
     """
-    latest = [row["success_rate"] for row in history if "success_rate" in row][-SOLVED_IN_A_ROW:]
+    latest = [row["success_rate"] for row in evaluated(history)[-SOLVED_IN_A_ROW:]]
     return latest == [1.0] * SOLVED_IN_A_ROW
 
 

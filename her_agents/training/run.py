@@ -88,7 +88,7 @@ class Run:
         self._meter = new_meter(config)
         self._updates = Updates(agent, source.buffer, config, self._meter)
         self._actor = agent  # which acts in the source
-        if source.is_real:  # a copy, since a thread updates the agent while the robot moves
+        if config.real:  # a copy, since a thread updates the agent while the robot moves
             self._actor = copy.deepcopy(agent)
             set_threads = partial(torch.set_num_threads, config.threads)
             self._thread = ThreadPoolExecutor(1, "updates", set_threads)
@@ -120,7 +120,7 @@ class Run:
         counts.resets += 1
         seed = np.random.SeedSequence((config.seed, counts.resets)).generate_state(1)[0] >> 1
         self.source.begin(int(seed))
-        if self._actor is not self.agent:
+        if config.real:
             self._actor.seed(int(seed))
         # The next multiple of steps_per_epoch; long episodes can make an epoch pass several multiples.
         end = min(config.steps, (counts.steps // config.steps_per_epoch + 1) * config.steps_per_epoch)
@@ -132,7 +132,7 @@ class Run:
             counts.env_steps += collected.steps
             counts.skipped_episodes += self.source.skipped - skipped
             self._meter.add({"collected_success": collected.successes}, collected.episodes)
-            if not self.source.is_real:
+            if not self.config.real:
                 self._update(counts.env_steps)
             elif collected.episodes:
                 self._actor.load_policy_state(self.agent.policy_state())
@@ -242,7 +242,7 @@ class Run:
 
     def close(self) -> None:
         """Close the environments, and stop the workers."""
-        if self.source.is_real:
+        if self.config.real:
             self._thread.shutdown()
         self.source.close()
         self._evaluation_env.close()

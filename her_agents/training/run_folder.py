@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from her_agents.training.checkpoints import load_checkpoint, save_checkpoint
 from her_agents.training.config import make_config
-from her_agents.training.logs import COUNTS, open_tensorboard, steps_of, write_csv
+from her_agents.training.logs import COUNTS, evaluated, open_tensorboard, steps_of, write_csv
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.data.atomic import acquire_lock, make_lock, replacement
 from her_wrappers.support.user_warning import warn_user
@@ -29,7 +29,7 @@ class RunFolder:
     """Logs and checkpoints of one run.
 
     The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, from
-    the best evaluation or, while there is none, the latest epoch; ``latest.pt``, for resuming, with the file
+    the best evaluation or, before the first one, the latest epoch; ``latest.pt``, for resuming, with the file
     ``buffer-<n>.replay`` of its replay buffer; and ``history/epoch_<n>.pt``.
 
     Args:
@@ -146,7 +146,7 @@ class RunFolder:
                     for name, value in row.items():
                         if name not in COUNTS and math.isfinite(value):
                             self._tensorboard.add_scalar(name, value, steps_of(row))
-                scores = [_score(each) for each in run.history if "success_rate" in each]
+                scores = [_score(each) for each in evaluated(run.history)]
                 is_better = "success_rate" in row and scores[-1] > max(scores[:-1], default=(-1.0, 0.0))
                 if is_better or not scores:
                     save_checkpoint(self.path / "best.pt", run.state_dict())

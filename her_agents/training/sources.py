@@ -41,7 +41,7 @@ from her_wrappers.goals.environments import (
 )
 from her_wrappers.goals.episode_limit import MAX_EPISODE_STEPS, declared_time_limit, limit_episodes
 from her_wrappers.goals.interface import goal_spaces
-from her_wrappers.goals.real_robot import INTERVENED, as_real_robot
+from her_wrappers.goals.real_robot import INTERVENED, RealRobot, find_robot
 from her_wrappers.integrations.recordings import open_episodes
 from her_wrappers.simulators import GoalSimulator
 from her_wrappers.support.user_warning import warn_user
@@ -76,7 +76,6 @@ class Source:
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
         self.starts: Starts | None = None  # of episodes that begin in recorded states
-        self.is_real = False  # whether it moves a real robot
         self.wait: Callable[[], object] = lambda: None  # returns when no thread samples from the buffer
         self.skipped = 0  # episodes that were not added
         self.reason = ""  # why the first of them was not added
@@ -192,7 +191,6 @@ class RobotSource(EnvironmentSource):
 
     def __init__(self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, **options: Any) -> None:
         super().__init__(buffer, envs, success_key, **options)
-        self.is_real = True
         self._seconds: list[np.ndarray] = []  # between steps, by episode
 
     def add(self, episodes: Sequence[Episode]) -> None:
@@ -368,7 +366,7 @@ def make_single_env(
         )
     made = limit_episodes(made, config.max_episode_steps)
     if config.real:
-        return as_real_robot(made)
+        return made if find_robot(made) else RealRobot(made)
     return made if is_simulator or config.offline or config.demos else with_action_mask(made)
 
 
@@ -430,7 +428,8 @@ def open_source(
 
     buffer_size = config.buffer_size
     if not config.offline:
-        action_key = env.get_wrapper_attr("action_key") if config.real else None
+        robot = find_robot(env) if config.real else None
+        action_key = robot.action_key if robot else None
         info_keys = tuple(sorted({success_key, *info_keys} | ({INTERVENED} if action_key else set())))
         longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
         # The last episodes may end after config.steps.

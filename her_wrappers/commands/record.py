@@ -18,6 +18,7 @@ from her_wrappers.data.trees import map_tree
 from her_wrappers.goals.action_masks import valid_action, with_action_mask
 from her_wrappers.goals.environments import absolute_name, make_env, present_folder
 from her_wrappers.goals.episode_limit import limit_episodes
+from her_wrappers.goals.real_robot import find_robot
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.episode import Episode
@@ -84,8 +85,8 @@ def record(
     needs_mask = policy == "random" or is_run(policy)
     act = find_policy(policy, with_action_mask(made) if needs_mask else made)
     keys = _recorded_keys(made, lambda: make_env(env, **options), info_keys)
-    action_key = made.get_wrapper_attr("action_key") if made.has_wrapper_attr("action_key") else None
-    if workers and made.has_wrapper_attr("action_key"):
+    robot = find_robot(made)
+    if workers and robot:
         raise terminal.CommandError("a RealRobot has one instance, in this process; remove --workers")
     flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""
     if flag is None:
@@ -127,7 +128,9 @@ def record(
                 made.action_space.seed(first_seed)
                 limited = limit_episodes(made, max_episode_steps)
                 play = _Actor(act, made.action_space, noise)
-                recorder = EpisodeRecorder(limited, recording, info_keys=keys, action_key=action_key)
+                recorder = EpisodeRecorder(
+                    limited, recording, info_keys=keys, action_key=robot.action_key if robot else None
+                )
                 with recorder:
                     played = with_action_mask(recorder) if needs_mask else recorder
                     while not recording.is_complete():
@@ -149,7 +152,7 @@ def record(
 def _recorded_keys(made: Any, make_other: Callable[[], Any], info_keys: Sequence[str]) -> list[str]:
     """Return the keys of the infos to record; raise CommandError for a key that the infos lack."""
     info = dict.fromkeys(["is_success", *info_keys])
-    if not made.has_wrapper_attr("action_key"):  # else a `RealRobot`: no second one, and no random action
+    if not find_robot(made):  # else no second robot, and no random action
         with make_other() as other:  # not `made`, which gets its own seed
             observation, info = other.reset(seed=0)
             action, rng = other.action_space.sample(), np.random.default_rng(0)

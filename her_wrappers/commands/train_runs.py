@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from her_agents.training.config import Config
+from her_agents.training.logs import evaluated
 from her_agents.training.loop import Result, epoch_line, interrupt_flag, is_solved, train
 from her_agents.training.run import Run
 from her_wrappers.commands import terminal
@@ -72,7 +73,7 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
 
         def show(run: Run) -> None:
             nonlocal due
-            counts, rates = run.counts, [row["success_rate"] for row in run.history if "success_rate" in row]
+            counts, rates = run.counts, [row["success_rate"] for row in evaluated(run.history)]
             progress.update(
                 task,
                 completed=counts.steps,
@@ -151,7 +152,7 @@ def print_result(result: Result, folder: Path) -> int:
     if is_solved(result.history):
         state = "Solved: all episodes of the last two evaluations were successes."
     success = f"Best success rate {result.best_success:.2f}"
-    if result.history and not any("success_rate" in row for row in result.history):
+    if result.history and not evaluated(result.history):
         success = "No evaluations"
     print(f"{state} {success}; checkpoints and logs in {folder}")
     if result.interrupted:

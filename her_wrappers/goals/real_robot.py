@@ -114,6 +114,8 @@ def _ask(argument: str, prompt: str) -> str:
         raise ValueError(f"{argument}=input needs a terminal; pass a function of your own") from error
 
 
-def as_real_robot(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """Return ``env``, wrapped in `RealRobot` unless it is so already."""
-    return env if env.has_wrapper_attr("action_key") else RealRobot(env)
+def find_robot(env: gym.Env[Any, Any]) -> RealRobot | None:
+    """Return the `RealRobot` among the wrappers of an environment, or None."""
+    while isinstance(env, gym.Wrapper) and not isinstance(env, RealRobot):
+        env = env.env
+    return env if isinstance(env, RealRobot) else None

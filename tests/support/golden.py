@@ -124,6 +124,13 @@ def compute_reward(achieved_goal, desired_goal, info):
     return (achieved_goal == desired_goal)[..., 0] * 1.0 - 1
 
 
+OPTIONS = {
+    "compute_reward": compute_reward, "termination": "keep", "info_keys": ["force"],
+    "n_steps": 2, "gamma": 0.9, "seed": 0,
+}  # fmt: skip
+"""Options of both buffers."""
+
+
 class GoldenEnv(gym.Env):
     """The environment of the archive, which is never stepped."""
 
@@ -141,15 +148,10 @@ def write_buffer(path: Path) -> None:
         SPACE,
         ACTIONS,
         buffer_size=50,
-        compute_reward=compute_reward,
         goal_selection_strategy=Mixture({"future": 0.5, Geometric(0.9): 0.2, "original": 0.3}),
-        termination="keep",
-        n_steps=2,
-        gamma=0.9,
-        info_keys=["force"],
         prioritized=Priority(alpha=0.5, beta=1.0),
-        seed=0,
         demonstrations=Demonstrations([episode(*DEMONSTRATION)], share=0.25),
+        **OPTIONS,
     )
     buffer.add_episodes(episodes())
     buffer.add(*transition(*OPEN, 0))
@@ -166,14 +168,9 @@ def write_device_buffer(path: Path) -> None:
         ACTIONS,
         2,
         steps_per_env=10,
-        compute_reward=compute_reward,
         goal_selection_strategy=Mixture({"future": 0.6, "original": 0.4}),
-        termination="keep",
-        n_steps=2,
-        gamma=0.9,
-        info_keys=["force"],
-        seed=0,
         demonstrations=Demonstrations([episode(*DEMONSTRATION)], share=0.25),
+        **OPTIONS,
     )
 
     def stacked(*values):

@@ -7,6 +7,7 @@ import pytest
 
 import her_envs
 from her_wrappers import EpisodeRecorder, RealRobot
+from her_wrappers.goals.real_robot import find_robot
 
 gym.register_envs(her_envs)
 
@@ -92,6 +93,13 @@ def test_input_without_a_terminal_is_an_error(argument, monkeypatch):
 def test_other_values_than_functions_are_errors(argument):
     with pytest.raises(TypeError, match=argument):
         RealRobot(Arm(), **{argument: "input"})
+
+
+def test_a_robot_is_found_among_wrappers_but_not_by_an_attribute():
+    arm, robot = Arm(), RealRobot(Arm())
+    arm.action_key = "executed"
+    limited = gym.wrappers.TimeLimit(robot, 3)
+    assert [find_robot(env) for env in (arm, arm.unwrapped, robot, limited)] == [None, None, robot, robot]
 
 
 def test_infos_say_where_a_person_intervened_and_recorders_store_what_was_executed():
