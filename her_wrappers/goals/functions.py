@@ -43,14 +43,16 @@ def are_trivial(compute_reward: GoalFunction, achieved_goal: Any, goal: Any, inf
     return trivial
 
 
-def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[Any]) -> GoalFunction | None:
+def batched_terminated(
+    function: GoalFunction | None, goal_space: spaces.Space[Any], source: Any = None
+) -> GoalFunction | None:
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 
     To test whether ``function`` accepts batches, it is called with 2 and with 3 sampled goals and with empty
     infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
     for example because it uses ``if`` on a comparison of goals. Return None if ``function`` is None or raises
     NotImplementedError. Raise TypeError if it does not take three arguments, and ValueError if it returns
-    another shape than () or (N,) for N goals.
+    another shape than () or (N,) for N goals. If ``function`` calls another function, that is ``source``.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -73,7 +75,9 @@ def batched_terminated(function: GoalFunction | None, goal_space: spaces.Space[A
                 pass
             return BatchedTermination(function)
         if shape == ():
-            return BatchedTermination(function, is_rowwise=True)
+            return BatchedTermination(
+                function, is_rowwise=True, reads_nothing=_reads_nothing(source or function)
+            )
         if shape != (count,):
             raise ValueError(
                 f"compute_terminated must return shape ({count},), one bool for each of {count} goals, got "
@@ -91,11 +95,13 @@ class BatchedTermination:
     again. A function that reads nothing, such as that of gymnasium-robotics, is called once for a batch.
     """
 
-    def __init__(self, function: GoalFunction, is_rowwise: bool | None = None) -> None:
+    def __init__(
+        self, function: GoalFunction, is_rowwise: bool | None = None, reads_nothing: bool = False
+    ) -> None:
         self._function = function
         self.is_rowwise = is_rowwise
         self._warned = False
-        self._reads_nothing = is_rowwise is True and _reads_nothing(function)
+        self._reads_nothing = reads_nothing
 
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return (B,) bools; warn once, at the first batch with B > 1 that is computed row by row.

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.goals.interface import require_goal_space, require_own_goals
+from her_wrappers.goals.functions import batched_terminated
+from her_wrappers.goals.interface import find_function, require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
@@ -89,11 +90,11 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             ``"geometric"``, ``"random"``, ``"desired"``, a function, or a `Mixture`.
         copy_info_dict: Whether ``compute_reward`` gets the infos that were recorded with the steps. They
             describe the original goal, not the new one. If False, ``compute_reward`` gets empty dicts.
-        termination: Rule for the termination of relabeled steps. ``"keep"``: as recorded, as in SB3. None:
-            like ``"keep"``, with one warning if an episode terminated at its goal. ``"success"``: a step
-            terminates if its new reward equals the reward of an achieved goal; for environments that end on
-            success. ``"recompute"``: computed by the environment's ``compute_terminated``. ``"never"``:
-            relabeled steps never terminate. Or a function with the arguments of ``compute_terminated``.
+        termination: Rule for the terminations of relabeled steps, as in `HindsightReplayBuffer`:
+            ``"recompute"``, ``"success"``, ``"keep"`` (as in SB3), ``"never"``, or a function. The default
+            is ``"recompute"`` if the environment has ``compute_terminated``, and ``"keep"`` otherwise, with
+            one warning if an episode terminated at its goal. Only with DummyVecEnv, ``compute_terminated`` is
+            found by default: an exception in it would end the process of a SubprocVecEnv.
         reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action,
             as in `HindsightReplayBuffer`. Its batch has the actions and the layout of pictures of the
             environment.
@@ -163,19 +164,27 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._open = VectorEpisodeBytes(self._shapes)
         self._reuse_watch = ReuseWatch(self._shapes.state_spec)
         self._warned_of_infos = False
-        if env is not None and self.her_ratio > 0:
-            inner: Any = env.unwrapped
-            if isinstance(inner, DummyVecEnv):
-                require_own_goals(observation_space, inner.envs[0])
-            elif isinstance(inner, SubprocVecEnv):
-                first = gym.Env()
-                first.observation_space = inner.get_attr("observation_space", [0])[0]
+        inner: Any = None if env is None else env.unwrapped
+        first = inner.envs[0] if isinstance(inner, DummyVecEnv) else None
+        if self.her_ratio > 0:
+            if first is not None:
                 require_own_goals(observation_space, first)
-        compute_terminated = None
+            elif isinstance(inner, SubprocVecEnv):
+                spaces_only = gym.Env()
+                spaces_only.observation_space = inner.get_attr("observation_space", [0])[0]
+                require_own_goals(observation_space, spaces_only)
+        compute_terminated: GoalFunction | None = None
         if termination == "recompute":
             self._require_env()
-            if env is not None and env.has_attr("compute_terminated"):
-                compute_terminated = partial(self._call_env_method, "compute_terminated")
+        # Other processes are called on request only: an exception would end the process of a SubprocVecEnv.
+        is_called = termination == "recompute" or (termination is None and first is not None)
+        if is_called and env is not None and env.has_attr("compute_terminated"):
+            source = None if first is None else find_function(first, "compute_terminated")
+            compute_terminated = batched_terminated(
+                partial(self._call_env_method, "compute_terminated"),
+                self._shapes.states["achieved_goal"],
+                source,
+            )
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 - SB3's algorithms seed this one
         self.her_buffer = HindsightReplayBuffer(

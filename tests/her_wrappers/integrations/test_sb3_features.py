@@ -15,6 +15,7 @@ from tests.support.counting import ACTIONS, DESIRED, SPACE, counting_episode
 
 sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
 from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
+from stable_baselines3.common.vec_env import SubprocVecEnv  # noqa: E402
 
 from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
 from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept  # noqa: E402
@@ -42,13 +43,71 @@ def filled():
 def test_a_relabeled_success_terminates_with_termination_success(filled):
     """Stable-Baselines3's class keeps the recorded flag (issue 627 of Stable-Baselines3)."""
     assert one_success_kept(filled(sb3.HerReplayBuffer)).sum() == 0
-    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the default is the behavior of SB3
+    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the environment has no compute_terminated
     assert one_success_kept(filled(HerReplayBuffer, termination="success")).all()
     assert one_success_kept(filled(HerReplayBuffer, termination=reached)).all()
 
 
 def reached(achieved, desired, info):
     return (achieved == desired).all(axis=-1)
+
+
+class Ends(Rewards):
+    """Its ``compute_terminated`` accepts batches."""
+
+    def compute_terminated(self, achieved, desired, info):
+        return reached(achieved, desired, info)
+
+
+class EndsSingle(Rewards):
+    """Its ``compute_terminated`` accepts only single goals."""
+
+    def compute_terminated(self, achieved, desired, info):
+        return bool(reached(achieved, desired, info))
+
+
+class EndsNever(Rewards):
+    """As the environments of gymnasium-robotics."""
+
+    def compute_terminated(self, achieved, desired, info):
+        return False
+
+
+@pytest.mark.parametrize(("env", "terminates"), [(Ends, True), (EndsSingle, True), (EndsNever, False)])
+@pytest.mark.filterwarnings("error", "ignore:compute_terminated accepts single goals only")
+def test_by_default_terminations_are_computed_by_the_environment(env, terminates):
+    buffer = make_buffer(env=env)
+    add(buffer, [counting_episode(0, 5)], timeout=True)
+    batch = buffer.sample(200)
+    successes = batch.rewards[:, 0] == 0
+    assert successes.sum() > 20
+    assert (batch.dones[successes] == terminates).all()
+
+
+@pytest.mark.parametrize("env", [Ends, EndsSingle])
+def test_other_processes_compute_terminations_only_if_asked(env):
+    """A call of ``EndsSingle`` with a batch would end the process."""
+    envs = SubprocVecEnv([env], start_method="fork")
+    for termination in (None, "recompute")[: 1 + (env is Ends)]:
+        buffer = HerReplayBuffer(100, SPACE, ACTIONS, envs, device="cpu", termination=termination)
+        add(buffer, [counting_episode(0, 5)], timeout=True)
+        batch = buffer.sample(200)
+        assert (batch.dones[batch.rewards[:, 0] == 0] == (termination is not None)).all()
+    envs.close()
+
+
+def test_a_function_that_reads_nothing_is_called_once_for_a_batch(monkeypatch):
+    buffer = make_buffer(env=EndsNever)
+    add(buffer, [counting_episode(0, 5)], timeout=True)
+    calls = []
+    called = buffer.env.env_method
+    monkeypatch.setattr(
+        buffer.env,
+        "env_method",
+        lambda name, *args, **options: calls.append(name) or called(name, *args, **options),
+    )
+    buffer.sample(200)
+    assert calls.count("compute_terminated") <= calls.count("compute_reward") > 0
 
 
 def test_batches_sampled_together_have_equal_distributions():
