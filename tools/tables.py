@@ -227,7 +227,7 @@ QUESTIONS = {
     "How right?": ["situations", "reliability", "mutation"],
     "What is solved?": [
         *(f"recipe_{name}" for name in recipe_names() if read_recipe(name).measured),
-        *("sb3_success", "ablation", "reach", "strategies", "bitflip"),
+        *("sb3_success", "ablation", "reach", "strategies", "bitflip", "tried"),
     ],
     "What scales?": [
         "collecting",

@@ -27,13 +27,6 @@ def add(buffer, length, first=0):
     buffer.on_episode_end(np.array([-1]))
 
 
-def test_the_capacity_is_shared_by_the_copies():
-    buffer = make_buffer(50)
-    for number in range(20):
-        add(buffer, 5, first=100 * number)
-    assert set((buffer.get_all_transitions()["obs"] // 100).ravel()) == {18, 19}
-
-
 def test_a_transition_keeps_the_goals_that_it_got_first():
     buffer = make_buffer(1000)
     add(buffer, 20)
@@ -118,10 +111,6 @@ def test_one_bad_priority_spoils_all_draws(priority, row):
     batch = buffer.sample(50)
     assert set(batch["indexes"].tolist()) == {row}
     assert np.isnan(batch["weights"]).all()
-
-
-def test_a_priority_of_no_row_is_passed_over():
-    with_priorities().update_priorities(np.array([500]), np.array([1.0]))
 
 
 def test_the_next_batch_overwrites_the_index_of_the_last():

@@ -56,7 +56,7 @@ def test_every_parameter_is_on_the_page(section, path, named):
     assert len(named) == len(set(named))
 
 
-@pytest.mark.parametrize("section", MODULES)
+@pytest.mark.parametrize("section", [section for section in MODULES if "```py\n" in SECTIONS[section]])
 def test_their_example_runs(section, tmp_path, monkeypatch):
     pytest.importorskip(MODULES[section][0])
     monkeypatch.chdir(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 from stable_baselines3 import DQN, HerReplayBuffer
 from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -79,11 +78,6 @@ def test_every_slot_has_a_dict_though_infos_are_not_kept():
     assert make_buffer(1000).infos.size == 1000
 
 
-def test_saving_memory_is_refused():
-    with pytest.raises(AssertionError):
-        make_buffer(10, optimize_memory_usage=True)
-
-
 def test_randomness_is_numpys_global_generator():
     buffer = make_buffer(100)
     add(buffer, 0, 50)
@@ -101,18 +95,3 @@ def test_n_steps_is_ignored_with_a_warning():
     with pytest.warns(UserWarning, match="`n_steps=3` is ignored"):
         model = DQN("MultiInputPolicy", BitFlippingEnv(5), **options)
     assert not hasattr(model.replay_buffer, "n_steps")
-
-
-def test_adding_reshapes_the_discrete_entries_of_the_callers_observation():
-    part = spaces.Discrete(8)
-    space = spaces.Dict(observation=part, achieved_goal=part, desired_goal=part)
-    buffer = HerReplayBuffer(10, space, ACTIONS, env=DummyVecEnv([Rewards]), device="cpu")
-    obs = {key: np.array([1]) for key in space}
-    buffer.add(obs, dict(obs), np.zeros((1, 1)), np.zeros(1), np.zeros(1), [{}])
-    assert obs["observation"].shape == (1, 1)
-
-
-def test_nested_observations_are_refused():
-    nested = spaces.Dict({**SPACE.spaces, "observation": spaces.Dict(a=ACTIONS)})
-    with pytest.raises((TypeError, NotImplementedError, AttributeError)):
-        HerReplayBuffer(10, nested, ACTIONS, env=DummyVecEnv([Rewards]), device="cpu")

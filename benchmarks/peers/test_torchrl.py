@@ -109,13 +109,6 @@ def test_a_relabeled_success_does_not_terminate():
     assert not batch["next", "terminated"][early].any()
 
 
-def test_storage_of_two_dimensions_is_refused():
-    buffer = data.HERReplayBuffer(reward, storage=data.LazyTensorStorage(100, ndim=2), batch_size=4)
-    buffer.extend(torch.stack([episode(5), episode(5, first=100)]))
-    with pytest.raises(NotImplementedError, match="only supports 1D"):
-        buffer.sample()
-
-
 def test_of_one_row_none_is_relabeled():
     buffer = data.HERReplayBuffer(reward, storage=data.LazyTensorStorage(100), her_ratio=0.8)
     buffer.extend(episode(5))

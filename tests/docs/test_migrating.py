@@ -35,9 +35,3 @@ def test_from_tianshou():
     assert len(names["buffer"]) == 500
     assert names["batch"].relabeled.sum() == 256 * 7 // 8
     assert names["targets"].shape == (256,)
-
-
-def test_from_torchrl():
-    names = run("TorchRL")
-    assert len(names["buffer"]) == 4
-    assert names["batch"].rewards.shape == (4,)
