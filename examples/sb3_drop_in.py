@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with the replay buffer of her-toolkit: two lines of the program change.
+"""Stable-Baselines3 with the replay buffer of her-toolkit: one line of the program changes.
 
 SAC is trained on PointReach and DQN on BitFlipping. Run it with ``python -m examples.sb3_drop_in``.
 """
@@ -49,7 +49,6 @@ def flip(seed: int, bits: int) -> DQN:
         replay_buffer_kwargs={
             "n_sampled_goal": 4,
             "goal_selection_strategy": "future",
-            "termination": "success",  # new: relabeled transitions also terminate on success
         },
         learning_rate=1e-3,
         train_freq=1,
