@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from her_wrappers.replay.device_buffer import DeviceReplayBuffer
     from her_wrappers.replay.lanes import SimulatorStep
 
-__version__ = "0.2.0.dev0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Batch",
