@@ -6,11 +6,10 @@ For example:
     python -m benchmarks.real_time                     about eight minutes
 
 The robot is PointPush in real time: `step` moves the point, then sleeps until the end of the control period
-of 50 ms (20 Hz), counted from the end of the previous one. The agent is SAC with two layers of 256 units and
-batches of 256. A deviation is the difference between 50 ms and the time from the beginning of one step to
-that of the next, within an episode, as `RealRobot` measures it. The rows take turns; a value is the median
-over the turns. In the first row, a loop only sleeps: the floor of this machine. In the last row, the run
-makes its updates between the steps, as it does without `real`.
+of 50 ms (20 Hz). The agent is SAC with two layers of 256 units and batches of 256. A deviation is the
+difference between 50 ms and the time from the beginning of one step to that of the next, within an episode. A
+value is the median over the turns. The loop that only sleeps shows the accuracy of the machine. In the last
+row, the run makes its updates between the steps, as it does without `real`.
 """
 
 from __future__ import annotations

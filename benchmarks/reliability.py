@@ -6,29 +6,20 @@ For example:
     python -m benchmarks.reliability --processes 2       all trials, about an hour
     python -m benchmarks.reliability --seed 1            other trials
 
-**Interrupts.** `KeyboardInterrupt` is raised before a random bytecode instruction of `her_wrappers`. In most
-trials, a full replay buffer (NumPy arrays, or torch tensors with `device="cpu"`) executes `add`,
-`add_episode`, `add_episodes`, `extend`, `sample`, `update_priorities`, `clear` or `save`. Afterwards, the
-buffer must have its old episodes, except perhaps some of the oldest, and none or all of the new episodes
-or, after `add` and `extend`, the first of them. No step may occur twice, and no lock may be held. A
-saved file must be the old file or the new file. In the other trials, episodes are added to an archive, or a
-recorder of a single or vector environment records into memory or an archive. A recorder may lose unfinished
-episodes and episodes that it was passing on, but must record all later steps once.
+- **Interrupts**: `KeyboardInterrupt` is raised before a random bytecode instruction, while a full buffer, an
+  archive or a recorder is in use. Afterwards, every stored episode must be complete and unchanged, no step
+  may occur twice, and a saved file must be the old or the new one. Only some of the oldest and newest
+  episodes may be missing.
+- **Lack of memory**: the same with a `MemoryError`, or under a limit of the operating system. Calls that
+  succeed despite the limit are not counted.
+- **Kills**: SIGKILL hits processes that save a buffer or write an archive; all saved episodes must be
+  readable.
+- **Rows**: random calls of buffers with random options; each sampled row is compared with a reference
+  implementation in plain Python.
+- **Damaged files** (flipped bits, cuts, insertions, zeros, noise): reading must raise `CorruptFileError` or
+  return the original episodes.
 
-**Lack of memory.** A `MemoryError` is raised before a random instruction, or a limit of the operating system
-(`RLIMIT_AS`) leaves too little memory for large arrays. Calls that succeed despite the limit are not counted
-as trials.
-
-**Kills.** Processes that save a buffer or write an archive get SIGKILL; all saved episodes must be readable.
-
-**Rows.** Random calls are made to buffers with random spaces and options. Each row of the sampled batches is
-compared with a reference implementation in plain Python.
-
-**Damaged files** (flipped bits, cuts, insertions, zeros, noise): reading must raise `CorruptFileError` or
-return the original episodes.
-
-The trials are defined in tests/support/trials.py. Processor times do not include processes that are killed or
-run out of memory.
+Processor times do not include processes that are killed or run out of memory.
 """
 
 from __future__ import annotations

@@ -101,20 +101,19 @@ class Requirement:
     """A measured quantity, and the bound that this project requires for this quantity."""
 
     what: str
-    bound: float | None
+    bound: float
     measured: float | None
     more_is_better: bool  # the bound is a lower one
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the bound holds; None without a bound or a measurement."""
-        if self.measured is None or self.bound is None:
+        """Whether the bound holds; None without a measurement."""
+        if self.measured is None:
             return None
         return self.measured >= self.bound if self.more_is_better else self.measured <= self.bound
 
     def __str__(self) -> str:
-        bound = "" if self.bound is None else _number(self.bound, "g")
-        limit = f"at {'least' if self.more_is_better else 'most'} {bound}"
+        limit = f"at {'least' if self.more_is_better else 'most'} {_number(self.bound, 'g')}"
         return f"{self.what} is {self.value}; {limit} is required"
 
     @property
@@ -123,19 +122,14 @@ class Requirement:
         return "not measured" if self.measured is None else _number(self.measured, ".3g")
 
 
-def at_least(what: str, bound: float | None, measured: float | None) -> Requirement:
+def at_least(what: str, bound: float, measured: float | None) -> Requirement:
     """Return a requirement with a lower bound."""
     return Requirement(what, bound, measured, more_is_better=True)
 
 
-def at_most(what: str, bound: float | None, measured: float | None) -> Requirement:
+def at_most(what: str, bound: float, measured: float | None) -> Requirement:
     """Return a requirement with an upper bound."""
     return Requirement(what, bound, measured, more_is_better=False)
-
-
-def measured_grid(title: str, requirements: Iterable[Requirement]) -> Grid:
-    """Return a table of the measured quantities."""
-    return Grid(title, ["quantity", "measured"], [[each.what, each.value] for each in requirements])
 
 
 def _number(value: float, form: str) -> str:
@@ -174,6 +168,7 @@ class Page:
             parts.append("".join(f"- {each}\n" for each in self.missed))
         parts.append("## How it was measured\n")
         parts.append("".join(f"- {name}: {fact}\n" for name, fact in self.facts.items()))
+        parts.append("The [common method](index.md) applies.\n")
         parts.append(f"{self.method.strip()}\n")
         parts += [grid.markdown(level=3) for grid in self.details]
         return "\n".join(parts)
@@ -223,7 +218,7 @@ class Benchmark:
         command = shlex.join(["python", "-m", f"benchmarks.{self.name}", *given])
         parsed.provenance = provenance(command, self.peers)
         if hasattr(os, "getloadavg"):
-            parsed.provenance["machine"] += f", load {os.getloadavg()[0]:.1f} at the start"
+            parsed.provenance["machine"] += f", load {os.getloadavg()[0]:.1f}"
         return parsed
 
     def publish(
