@@ -163,8 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     header = ["agent", "CPU", GPU, GRAPH, ROUNDED, KERNELS, "times as fast as the CPU"]
     grids = [Grid("Microseconds for a batch and an update", header, rows)]
     least, most = min(gains), max(gains)
-    answer = f"On the GPU, sampling a batch and updating the agent is {least:.1f} to {most:.1f} times as "
-    answer += f"fast as on the CPU. The lowest ratio is for {gains[least]}; the highest is for {gains[most]}."
+    answer = f"On the GPU, sampling a batch and updating the agent is {least:.1f} times ({gains[least]}) to "
+    answer += f"{most:.1f} times ({gains[most]}) as fast as on the CPU."
     BENCHMARK.publish(options, answer, grids, {"device": device_name(options.device), "run": str(timing)})
 
 

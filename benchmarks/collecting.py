@@ -160,9 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             overheads.append([name, str(count), f"{1e3 * seconds:.2f}"])
     found = requirements(speeds, scaled)
     answer = (
-        f"If learning takes as much time as collecting, a separate worker process collects {found[0].value} "
-        f"times as many steps per second as a worker in the learner's process. If environments only sleep, "
-        f"{workers} worker processes collect {found[1].value} times as many steps as one."
+        f"If learning takes as much time as collecting, a worker process collects {found[0].value} times as "
+        f"many steps per second as a worker in the learner's process. If environments only sleep, "
+        f"{workers} workers collect {found[1].value} times as many as one."
     )
     grids = [
         Grid(

@@ -18,8 +18,6 @@ For example:
   implementation in plain Python.
 - **Damaged files** (flipped bits, cuts, insertions, zeros, noise): reading must raise `CorruptFileError` or
   return the original episodes.
-
-Processor times do not include processes that are killed or run out of memory.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import tempfile
-import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -44,28 +41,26 @@ BENCHMARK = Benchmark("reliability", "Do interruptions, kills or damaged files g
 
 
 class Result(NamedTuple):
-    """Result of trials: number of events such as kills or rows, processor time [s], and the failures."""
+    """Result of trials: number of events such as kills or rows, and the failures."""
 
     events: int
-    seconds: float
     failures: list[tuple[tuple[int, ...], str]]
 
 
 def run_trial(seed: tuple[int, int, int]) -> Result:
     """Run one trial; ``seed`` is the option ``--seed``, an index in `KINDS`, and the number of the trial."""
-    begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         try:
             events, failures = KINDS[seed[1]].run(np.random.default_rng(seed), Path(folder)), []
         except Exception:
             events, failures = 1, [(seed, traceback.format_exc())]
-    return Result(events, time.process_time() - begin, failures)
+    return Result(events, failures)
 
 
 def run_kind(pool: ProcessPoolExecutor, kind: int, options: argparse.Namespace, progress: Progress) -> Result:
     """Run trials of one kind in processes until there are enough events; print failures when they occur."""
     what, wanted = KINDS[kind].what, KINDS[kind].count // (100 if options.quick else 1)
-    task, total = progress.add_task(what, total=wanted), Result(0, 0.0, [])
+    task, total = progress.add_task(what, total=wanted), Result(0, [])
     for first in itertools.count(0, 10 * options.processes):
         seeds = [(options.seed, kind, first + i) for i in range(10 * options.processes)]
         for result in pool.map(run_trial, seeds, chunksize=5):
@@ -89,10 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with ProcessPoolExecutor(options.processes) as pool, Progress() as progress:
         results = [run_kind(pool, kind, options, progress) for kind in range(len(KINDS))]
     rows, failed = [], []
-    for kind, (events, seconds, failures) in zip(KINDS, results, strict=True):
-        rows.append([kind.what, f"{events:,}", str(len(failures)), f"{seconds:,.0f}"])
+    for kind, (events, failures) in zip(KINDS, results, strict=True):
+        rows.append([kind.what, f"{events:,}", str(len(failures))])
         failed += [[kind.what, str(seed), text.strip().splitlines()[-1]] for seed, text in failures]
-    grids = [Grid("Random trials", ["trials", "number", "failed", "processor time [s]"], rows)]
+    grids = [Grid("Random trials", ["trials", "number", "failed"], rows)]
     if failed:
         grids.append(Grid("Failed trials", ["what", "seed", "error"], failed))
     total = sum(result.events for result in results)

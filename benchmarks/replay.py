@@ -18,8 +18,8 @@ fastest method that the library documents. *Copying the rows* is a lower bound: 
 small* is the time with 1,000,000 transitions divided by the time with 10,000. *Times ours* is the time
 divided by that of her-toolkit, both with 1,000,000 transitions.
 
-**Memory.** The bytes of all arrays of a full buffer for 10,000 transitions are divided by the number of
-transitions. Stable-Baselines3 also stores a dict with the infos of every row, which is not counted.
+**Memory** is that of all arrays of a full buffer. Stable-Baselines3 also stores a dict with the infos of
+every row, which is not counted.
 """
 
 from __future__ import annotations
@@ -222,23 +222,22 @@ def speed_requirements(costs: Costs, small: int, large: int) -> list[Requirement
     ) -> Requirement:
         theirs, own = (Sampling(name, stored, batch_size) for name in (peer, ours))
         call = f"`sample({batch_size}){'.to_torch()' * (ours == TENSORS)}`"
-        what = f"with {stored:,} transitions, the speed of {call} divided by that of {peer}"
+        what = f"time of {peer} / time of {call}, {stored:,} stored"
         return at_least(what, bound, ratio(costs, theirs, own))
 
     def cost_over(what: str, base: Sampling) -> Requirement:
         measured = ratio(costs, Sampling(OURS, large, 256), base)
-        text = f"with {large:,} transitions, the time of `sample(256)` divided by that {what}"
-        return at_most(text, 2.5, measured)
+        return at_most(f"time of `sample(256)`, {large:,} stored / {what}", 2.5, measured)
 
     return [
         faster_than(SB3, 256, 28),
         faster_than(SB3, 256, 20, ours=TENSORS),
         faster_than(CPPRB, 256, 1.8),
         faster_than(CPPRB, 256, 1, stored=small),
-        cost_over("of copying the rows", Sampling(FLOOR, large, 256)),
+        cost_over("time of copying the rows", Sampling(FLOOR, large, 256)),
         faster_than(SB3, 1024, 12),
         faster_than(CPPRB, 1024, 1),
-        cost_over(f"with {small:,}", Sampling(OURS, small, 256)),
+        cost_over(f"{small:,} stored", Sampling(OURS, small, 256)),
     ]
 
 

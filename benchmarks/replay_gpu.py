@@ -5,16 +5,15 @@ For example:
     python -m benchmarks.replay_gpu --quick             a short test
     python -m benchmarks.replay_gpu --device cuda       about five minutes
 
-One environment has 100,000 stored steps, or 4,096 environments have 200 each. Episodes have 50 steps on
-average and end at different times. There are four relabeled rows for every original row, with the strategy
-`future`.
+One environment has 100,000 stored steps, or 4,096 environments have 200 each. Episodes end at different
+times. There are four relabeled rows for every original row, with the strategy `future`.
 
 *Sampling* is `sample(n)` of the buffer on the device; *in a graph* replays a CUDA graph that contains this
 call. *Gathering the rows* is a lower bound: at given random slots, three operations copy all values of the
 states before and after each step, and the new goals. *Copied to the device* is `sample(n)` of a
 `HindsightReplayBuffer` with as many transitions, whose arrays are then copied to the device. *Adding* is
 `add` of one step of all environments; its lower bound copies the same values. *Operations* are the operations
-of torch in one call, each of which a GPU launches. Times are wall-clock times until the device has finished.
+of torch in one call, each of which a GPU launches. Times end when the device has finished.
 """
 
 from __future__ import annotations

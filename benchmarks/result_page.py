@@ -29,14 +29,13 @@ PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
 
 
 def provenance(command: str, packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return facts for a page: command, date, machine, and versions of `PACKAGES` and of ``packages``."""
+    """Return facts for a page: command with date, machine, and versions of `PACKAGES` and of ``packages``."""
     versions = [f"Python {platform.python_version()}"]
     for name in dict.fromkeys([*PACKAGES, *packages]):
         with suppress(PackageNotFoundError):
             versions.append(f"{name} {version(name)}")
     return {
-        "command": f"`{command}`",
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "command": f"`{command}`, {datetime.now(UTC):%Y-%m-%d}",
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
         "versions": ", ".join(versions),
     }
@@ -114,7 +113,7 @@ class Requirement:
 
     def __str__(self) -> str:
         limit = f"at {'least' if self.more_is_better else 'most'} {_number(self.bound, 'g')}"
-        return f"{self.what} is {self.value}; {limit} is required"
+        return f"{self.what}: {self.value} (required: {limit})"
 
     @property
     def value(self) -> str:

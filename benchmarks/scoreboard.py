@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.result_page import markdown_table
-from benchmarks.scoreboard_claims import NOT_OFFERED
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
 ROOT = Path(__file__).parents[1]
@@ -99,7 +98,8 @@ checks and writes this page. The table omits rules that every buffer follows. "G
 TorchRL's option `achieved_goal_key=("next", "achieved_goal")`.
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
-- `-`: the library does not offer [the feature](#features-that-a-library-does-not-offer) that the rule checks.
+- `-`: the documentation of the library does not offer the feature that the rule checks.
+  `benchmarks/scoreboard_claims.py` lists the features of each library, with quotations.
 
 """
 
@@ -107,15 +107,6 @@ FAILURES = """
 ## Failures
 
 A test in `benchmarks/peers` reproduces each failure in a few lines, without our code.
-
-"""
-
-OFFERS_HEAD = """
-## Features that a library does not offer
-
-A rule applies to a buffer only if the documentation of the library describes the feature that the rule
-checks. `benchmarks/scoreboard_claims.py` quotes the documentation;
-[this table](reference/conformance.md) explains the names of the features.
 
 """
 
@@ -170,24 +161,18 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
         for severity in ("error", "warning")
     }
     for severity, numbers in counts.items():
-        rows.append(["all", f"{severity}s", *numbers])
-    for code, rule in sorted(REPLAY_RULES.items()):
+        rows.append([f"{severity}s", *numbers])
+    for code in sorted(REPLAY_RULES):
         cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
-            rows.append([code, rule.name, *cells])
+            rows.append([code, *cells])
     clean = f"\nLike her-toolkit in the table, these break no rule: {'; '.join(same)}.\n" if same else ""
-    text = HEAD + markdown_table(["rule", "name", *names], rows) + "\n" + clean + FAILURES
+    text = HEAD + markdown_table(["rule", *names], rows) + "\n" + clean + FAILURES
     for code in sorted({finding["code"] for report in shown for finding in report["findings"]}):
         tests = {tests[code].rpartition("/")[2]: None for tests in REPRODUCTIONS.values() if code in tests}
         shown_tests = ", ".join(f"`{test}`" for test in tests) or "not reproduced yet"
         text += f"- {code}: {FAULTS.get(code, REPLAY_RULES[code].meaning)} {shown_tests}\n"
-    return text + OFFERS_HEAD + "".join(render_absent(each, reports[each]) for each in NOT_OFFERED)
-
-
-def render_absent(adapter: str, report: dict[str, Any]) -> str:
-    """Return the line that lists the features which a library does not offer."""
-    absent = ", ".join(f"`{offer}`" for offers in NOT_OFFERED[adapter] for offer in offers)
-    return f"- **{report['target']}**: {absent}\n"
+    return text
 
 
 def main() -> None:

@@ -5,10 +5,9 @@ For example:
     python -m benchmarks.solve_gpu --quick             a short test
     python -m benchmarks.solve_gpu --device cuda       about two minutes
 
-A row is one run of `her train TASK --on-device` with seed 0: many environments of a bundled task, a
-`DeviceReplayBuffer` and an agent on one device, with default options except for those of the row. The run
-ends after the first evaluation, of one episode in each environment, with a success rate of at least 0.95. Its
-time contains the evaluations, and on a GPU the capture of the graphs, but not the start of Python.
+A row is one run of `her train TASK --on-device` with seed 0 and default options, except for those of the row.
+The run ends after the first evaluation, of one episode in each environment, with a success rate of at least
+0.95. Its time contains the evaluations, and on a GPU the capture of the graphs, but not the start of Python.
 """
 
 from __future__ import annotations
