@@ -83,7 +83,7 @@ FAULTS = {
     "HB201": "The share of relabeled rows is 1 - 1/k instead of k / (k + 1), where k is `n_sampled_goal`.",
     "HB202": "A batch of one row is never relabeled, since the number of relabeled rows is rounded down.",
     "HB206": "In a batch, the rows of an episode are too often all relabeled or all original.",
-    "HB401": "A relabeled row that reaches its goal is not marked as terminated, although the task ends there.",
+    "HB401": "A relabeled row that reaches its goal does not terminate, although the task ends there.",
     "HB603": "Random numbers come from the global generator of NumPy or torch, which other code also uses.",
     "HB608": "Later calls of `add` and `sample` change the entries `index` and `weight` of a batch.",
     "HB722": "Sampling raises an error if the only stored episode is as long as the buffer.",
