@@ -5,20 +5,17 @@ For example:
     python -m benchmarks.agents --quick          a short test
     python -m benchmarks.agents                  about five minutes
 
-All times are processor times of one thread. The lowest times are shown, since other programs also use the
-machine.
+All times are processor times; the lowest times are shown.
 
 **SAC compared with other libraries.** In every library, the actor and the two critics have two layers of 256
-units, and the temperature is constant. Batches have 256 transitions with 25-float observations, 3-float goals
-and 4-float actions. Stable-Baselines3 and SBX (JAX, compiled before the measurement) make ten updates in each
-call of their method `train`. Unlike our agent, they do not normalize inputs, and their networks also read the
-achieved goal. The *matrix products* of an update are measured as calls of ``torch.mm`` with matrices of the
-same shapes, in the same run and the same precision.
+units, the temperature is constant, and batches have 256 transitions. Stable-Baselines3 and SBX (JAX, compiled
+before the measurement) make ten updates in each call of their method `train`. Unlike our agent, they do not
+normalize inputs, and their networks also read the achieved goal. The *matrix products* of an update are calls
+of ``torch.mm`` with matrices of the same shapes and the same precision.
 
-**Agents with default networks.** The *gradient step* consists of forward passes, losses, backward passes and
-optimizer steps. An update also converts the batch, normalizes the inputs and updates their statistics, and
-updates the target networks. The 128 transitions of a batch are from BitFlipping with 10 bits for DQN, and
-from PointPush for the other agents.
+**Agents with default networks.** The *gradient step* is an update without its other parts: converting the
+batch, normalizing the inputs and updating the target networks. Batches have 128 transitions, of BitFlipping
+with 10 bits for DQN, and of PointPush for the other agents.
 """
 
 from __future__ import annotations
@@ -269,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options,
         answer,
         [table, Grid("An update of each agent with its default networks", header, rows)],
-        {"run": f"lowest times of {timing.turns} turns; {timing.turn}"},
+        {"run": f"lowest times of {timing}"},
         requirements=requirements + more,
     )
 

@@ -5,9 +5,8 @@ For example:
     python -m benchmarks.checker --quick             a short test
     python -m benchmarks.checker --out a_page.md     a few minutes
 
-The cost of `GoalEnvChecker` is the time of a step with the wrapper minus the time without it; both include
-resets. The first 1,000 steps are measured separately, since the wrapper checks all of them, but only every
-40th of the later steps.
+The cost of `GoalEnvChecker` is the time of a step with the wrapper minus the time without it, resets
+included. The wrapper checks all of the first 1,000 steps, but only every 40th of the later ones.
 """
 
 from __future__ import annotations

@@ -5,17 +5,16 @@ For example:
     python -m benchmarks.collecting --quick             to see that it runs
     python -m benchmarks.collecting --out a_page.md     about ten minutes, on an idle machine with two cores
 
-A round is one episode of each environment. The first two rounds are not measured, since the workers start
-during them.
+A round is one episode of each environment. The first two rounds, in which the workers start, are not
+measured.
 
-**Overlap.** With the backend `local` ("one process"), the worker runs in the learner's process, so collecting
-and computing alternate. With `process`, the worker collects the next round while the learner computes.
-Instead of a learner, a computation runs after each round; it takes as long as a `local` worker needs to
-collect a round. The environment is FetchPush-v4.
+**With a learner.** In place of a learner, a computation runs after each round for as long as a worker needs
+to collect a round of FetchPush-v4. With the backend `local`, the worker runs in the learner's process, so
+collecting and computing alternate. With `process`, the worker collects the next round meanwhile.
 
 **Many workers.** Each step of the environment sleeps for 20 ms, so that workers do not compete for cores.
 
-**Overhead.** Each episode has a single step, which takes no time, so the whole time of a round is overhead.
+**Overhead.** Episodes have a single step, which takes no time, so the whole time of a round is overhead.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, measured_grid, spread
+from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, spread
 from her_wrappers import Collector
 from her_wrappers.collecting.ray_backend import init_ray
 
@@ -161,12 +160,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             overheads.append([name, str(count), f"{1e3 * seconds:.2f}"])
     found = requirements(speeds, scaled)
     answer = (
-        f"If learning takes as much time as collecting, a separate worker process collects {found[0].value} "
-        f"times as many steps per second as a worker in the learner's process. If environments only sleep, "
-        f"{workers} worker processes collect {found[1].value} times as many steps as one."
+        f"If learning takes as much time as collecting, a worker process collects {found[0].value} times as "
+        f"many steps per second as a worker in the learner's process. If environments only sleep, "
+        f"{workers} workers collect {found[1].value} times as many as one."
     )
     grids = [
-        measured_grid("Speedups", found),
         Grid(
             "With a learner that takes as long as the steps",
             ["backend", "steps per second"],

@@ -5,8 +5,8 @@ For example:
     python -m benchmarks.doctor --quick        a twentieth of the archive, once
     python -m benchmarks.doctor --repeat 9     a minute or two
 
-The archive has episodes of 50 steps of a random walk, with the shapes and dtypes of FetchPush. Each
-repetition executes `her doctor ARCHIVE` in a new process. The time includes the start of Python.
+The archive has random walks. Each repetition executes `her doctor ARCHIVE` in a new process; the time
+includes the start of Python.
 """
 
 from __future__ import annotations

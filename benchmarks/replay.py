@@ -6,28 +6,20 @@ For example:
     python -m benchmarks.replay --quick              a short test with the installed libraries
     python -m benchmarks.replay --out a_page.md      also writes a_page.svg
 
-**Stored data.** Episodes have 50 steps, 25-float observations, 3-float goals and 4-float actions, all
-float32. They are 100 different random walks, generated with seed 0, and added repeatedly until a buffer has
-10,000 or 1,000,000 rows. Then every buffer except TorchRL's is full (see [Buffers](#buffers)). The reward is
-`-(norm(achieved - desired) > 0.05)` as float32, computed with NumPy (TorchRL: torch).
+**Stored data.** The episodes are 100 different random walks, added repeatedly until a buffer has 10,000 or
+1,000,000 rows. The reward is `-(norm(achieved - desired) > 0.05)`. There are four relabeled rows for every
+original row, with the strategy `future`. Before the measurement, the share of relabeled rows, their goals and
+the rewards are checked in every buffer.
 
-**Relabeling.** There are four relabeled rows for every original row, with the strategy `future`. Before the
-measurement, the share of relabeled rows, their goals and the rewards are checked in 10,240 sampled rows of
-every buffer with 1,000,000 transitions.
+**Measurements.** *Sampling* is a call of `sample(n)`, which returns n transitions in all libraries. *A batch
+after every step* adds one step before each batch; *a batch after every episode* adds one episode, by the
+fastest method that the library documents. *Copying the rows* is a lower bound: at given random indices,
+`numpy.take` copies all data of each step and of its next step, and the goals of the relabeled rows. *Large /
+small* is the time with 1,000,000 transitions divided by the time with 10,000. *Times ours* is the time
+divided by that of her-toolkit, both with 1,000,000 transitions.
 
-**Measurements.** *Sampling* is a call of `sample(n)`, which returns n transitions in all libraries. *Adding
-and sampling* is measured in two ways. Either steps are added one by one, and a batch of 256 is sampled after
-every step; or episodes are added by the fastest method that the library documents, and a batch is sampled
-after every episode. *Copying the rows* is a lower bound: at given random indices, `numpy.take` copies all
-data of each step and of its next step, and the goals of the relabeled rows. *Large / small* is the time with
-1,000,000 transitions divided by the time with 10,000. *Times ours* is the time divided by that of
-her-toolkit, both with 1,000,000 transitions.
-
-**Method.** One thread is used. Every buffer samples a few batches before each measurement. Both times of a
-ratio are measured in the same turn, so that a busy machine slows both.
-
-**Memory.** The bytes of all arrays of a full buffer for 10,000 transitions are divided by the number of
-transitions. Stable-Baselines3 also stores a dict with the infos of every row, which is not counted.
+**Memory** is that of all arrays of a full buffer. Stable-Baselines3 also stores a dict with the infos of
+every row, which is not counted.
 """
 
 from __future__ import annotations
@@ -108,11 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = bytes_per_transition()
     requirements = speed_requirements(costs, *plan.stored) + memory_requirements(sizes)
     grids = [
-        *(sampling_grid(costs, [*buffers, FLOOR], plan.stored, batch_size) for batch_size in BATCH_SIZES),
+        sampling_grid(costs, [*buffers, FLOOR], plan.stored),
         learning_grid(costs, list(buffers), plan.stored[1]),
         memory_grid(sizes),
     ]
-    listed = {**buffers, **dict.fromkeys(missing, "not installed, and left out")}
+    settings = buffers | dict.fromkeys(missing, "not installed, and left out")
+    configured = [[name, setting] for name, setting in settings.items() if setting]
     picture = options.out.with_suffix(".svg")
     BENCHMARK.publish(
         options,
@@ -121,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         {"run": str(plan.timing)},
         requirements=requirements,
         picture=picture.name,
-        details=[Grid("Buffers", ["buffer", "configuration"], [*map(list, listed.items())])],
+        details=[Grid("Buffers", ["buffer", "configuration"], configured)],
     )
     draw(costs, [*buffers, FLOOR], plan.stored, picture)
 
@@ -139,9 +132,8 @@ def measure_costs(
             buffer = kind(stored)
             buffer.fill(stored, make_episodes(100))
             sampling |= _sampling(buffer, stored)
-        share = check_relabeling(buffer)
-        setting = f"{kind.setting}; " if kind.setting else ""
-        buffers[kind.name] = f"{setting}relabeled share {share:.3f}"
+        check_relabeling(buffer)
+        buffers[kind.name] = kind.setting
         episodes, (by_step, by_episode) = make_episodes(20, seed=1), RHYTHMS
         learning[AddAndSample(kind.name, by_step)] = buffer.adding_steps(episodes, BATCH_SIZES[0])
         learning[AddAndSample(kind.name, by_episode)] = buffer.adding_episodes(episodes, BATCH_SIZES[0])
@@ -230,23 +222,22 @@ def speed_requirements(costs: Costs, small: int, large: int) -> list[Requirement
     ) -> Requirement:
         theirs, own = (Sampling(name, stored, batch_size) for name in (peer, ours))
         call = f"`sample({batch_size}){'.to_torch()' * (ours == TENSORS)}`"
-        what = f"with {stored:,} transitions, the speed of {call} divided by that of {peer}"
+        what = f"time of {peer} / time of {call}, {stored:,} stored"
         return at_least(what, bound, ratio(costs, theirs, own))
 
     def cost_over(what: str, base: Sampling) -> Requirement:
         measured = ratio(costs, Sampling(OURS, large, 256), base)
-        text = f"with {large:,} transitions, the time of `sample(256)` divided by that {what}"
-        return at_most(text, 2.5, measured)
+        return at_most(f"time of `sample(256)`, {large:,} stored / {what}", 2.5, measured)
 
     return [
         faster_than(SB3, 256, 28),
         faster_than(SB3, 256, 20, ours=TENSORS),
         faster_than(CPPRB, 256, 1.8),
         faster_than(CPPRB, 256, 1, stored=small),
-        cost_over("of copying the rows", Sampling(FLOOR, large, 256)),
+        cost_over("time of copying the rows", Sampling(FLOOR, large, 256)),
         faster_than(SB3, 1024, 12),
         faster_than(CPPRB, 1024, 1),
-        cost_over(f"with {small:,}", Sampling(OURS, small, 256)),
+        cost_over(f"{small:,} stored", Sampling(OURS, small, 256)),
     ]
 
 
@@ -264,16 +255,23 @@ def _microseconds(cost: np.ndarray) -> str:
     return f"{1e6 * np.median(cost):,.1f}"
 
 
-def sampling_grid(costs: Costs, names: Sequence[str], stored: tuple[int, int], batch_size: int) -> Grid:
-    """Return the table of microseconds for a batch, for each buffer and for each number of rows."""
-    small, large = stored
-    ours, rows = Sampling(OURS, large, batch_size), []
+def sampling_grid(costs: Costs, names: Sequence[str], stored: tuple[int, int]) -> Grid:
+    """Return the table of microseconds for a batch of each size; the smaller batch is also of few rows."""
+    (few, many), (small, large) = stored, BATCH_SIZES
+    rows = []
     for name in names:
-        few, many = (Sampling(name, rows_of, batch_size) for rows_of in stored)
-        ratios = [f"{ratio(costs, many, over):.2f}" for over in (few, ours)]
-        rows.append([name, _microseconds(costs[few]), _microseconds(costs[many]), *ratios])
-    header = ["buffer", f"{small:,} stored [us]", f"{large:,} stored [us]", "large / small", "times ours"]
-    return Grid(f"Sampling {batch_size} transitions", header, rows)
+        few_rows = Sampling(name, few, small)
+        cells = [_microseconds(costs[few_rows])]
+        for size in BATCH_SIZES:
+            key = Sampling(name, many, size)
+            cells.append(_microseconds(costs[key]))
+            if size == small:
+                cells.append(f"{ratio(costs, key, few_rows):.2f}")
+            cells.append(f"{ratio(costs, key, Sampling(OURS, many, size)):.2f}")
+        rows.append([name, *cells])
+    header = ["buffer", f"{small} of {few:,} [us]", f"{small} of {many:,} [us]", "large / small"]
+    header += ["times ours", f"{large:,} of {many:,} [us]", "times ours"]
+    return Grid(f"Sampling {small} or {large:,} transitions", header, rows)
 
 
 def learning_grid(costs: Costs, names: Sequence[str], stored: int) -> Grid:

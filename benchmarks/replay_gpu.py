@@ -5,20 +5,15 @@ For example:
     python -m benchmarks.replay_gpu --quick             a short test
     python -m benchmarks.replay_gpu --device cuda       about five minutes
 
-**Stored data.** Steps with 25-float observations, 3-float goals and 4-float actions. Episodes have 50 steps
-on average and end at different times. One environment has 100,000 steps, or 4,096 environments have 200
-steps each. There are four relabeled rows for every original row, with the strategy `future`. Torch computes
-the reward.
+One environment has 100,000 stored steps, or 4,096 environments have 200 each. Episodes end at different
+times. There are four relabeled rows for every original row, with the strategy `future`.
 
-**Measurements.** *Sampling* is `sample(n)` of the buffer on the device; *in a graph* replays a CUDA graph
-that contains this call. *Gathering the rows* is a lower bound: at given random slots, three operations copy
-all values of the states before and after each step, and the new goals. *Copied to the device* is
-`sample(n)` of a `HindsightReplayBuffer` with as many transitions, which samples arrays and copies them to the
-device. *Adding* is `add` of one step of all environments; its lower bound copies the same values to the
-memory of the buffer. *Operations* are the operations of torch in one call, each of which a GPU launches.
-
-**Method.** One thread of the host is used. Times are wall-clock times until the device has finished. All
-variants of a row run in turns.
+*Sampling* is `sample(n)` of the buffer on the device; *in a graph* replays a CUDA graph that contains this
+call. *Gathering the rows* is a lower bound: at given random slots, three operations copy all values of the
+states before and after each step, and the new goals. *Copied to the device* is `sample(n)` of a
+`HindsightReplayBuffer` with as many transitions, whose arrays are then copied to the device. *Adding* is
+`add` of one step of all environments; its lower bound copies the same values. *Operations* are the operations
+of torch in one call, each of which a GPU launches. Times end when the device has finished.
 """
 
 from __future__ import annotations

@@ -29,14 +29,13 @@ PACKAGES = ("her-toolkit", "numpy", "torch", "gymnasium")
 
 
 def provenance(command: str, packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return facts for a page: command, date, machine, and versions of `PACKAGES` and of ``packages``."""
+    """Return facts for a page: command with date, machine, and versions of `PACKAGES` and of ``packages``."""
     versions = [f"Python {platform.python_version()}"]
     for name in dict.fromkeys([*PACKAGES, *packages]):
         with suppress(PackageNotFoundError):
             versions.append(f"{name} {version(name)}")
     return {
-        "command": f"`{command}`",
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "command": f"`{command}`, {datetime.now(UTC):%Y-%m-%d}",
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
         "versions": ", ".join(versions),
     }
@@ -101,21 +100,20 @@ class Requirement:
     """A measured quantity, and the bound that this project requires for this quantity."""
 
     what: str
-    bound: float | None
+    bound: float
     measured: float | None
     more_is_better: bool  # the bound is a lower one
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the bound holds; None without a bound or a measurement."""
-        if self.measured is None or self.bound is None:
+        """Whether the bound holds; None without a measurement."""
+        if self.measured is None:
             return None
         return self.measured >= self.bound if self.more_is_better else self.measured <= self.bound
 
     def __str__(self) -> str:
-        bound = "" if self.bound is None else _number(self.bound, "g")
-        limit = f"at {'least' if self.more_is_better else 'most'} {bound}"
-        return f"{self.what} is {self.value}; {limit} is required"
+        limit = f"at {'least' if self.more_is_better else 'most'} {_number(self.bound, 'g')}"
+        return f"{self.what}: {self.value} (required: {limit})"
 
     @property
     def value(self) -> str:
@@ -123,19 +121,14 @@ class Requirement:
         return "not measured" if self.measured is None else _number(self.measured, ".3g")
 
 
-def at_least(what: str, bound: float | None, measured: float | None) -> Requirement:
+def at_least(what: str, bound: float, measured: float | None) -> Requirement:
     """Return a requirement with a lower bound."""
     return Requirement(what, bound, measured, more_is_better=True)
 
 
-def at_most(what: str, bound: float | None, measured: float | None) -> Requirement:
+def at_most(what: str, bound: float, measured: float | None) -> Requirement:
     """Return a requirement with an upper bound."""
     return Requirement(what, bound, measured, more_is_better=False)
-
-
-def measured_grid(title: str, requirements: Iterable[Requirement]) -> Grid:
-    """Return a table of the measured quantities."""
-    return Grid(title, ["quantity", "measured"], [[each.what, each.value] for each in requirements])
 
 
 def _number(value: float, form: str) -> str:
@@ -174,6 +167,7 @@ class Page:
             parts.append("".join(f"- {each}\n" for each in self.missed))
         parts.append("## How it was measured\n")
         parts.append("".join(f"- {name}: {fact}\n" for name, fact in self.facts.items()))
+        parts.append("The [common method](index.md) applies.\n")
         parts.append(f"{self.method.strip()}\n")
         parts += [grid.markdown(level=3) for grid in self.details]
         return "\n".join(parts)
@@ -223,7 +217,7 @@ class Benchmark:
         command = shlex.join(["python", "-m", f"benchmarks.{self.name}", *given])
         parsed.provenance = provenance(command, self.peers)
         if hasattr(os, "getloadavg"):
-            parsed.provenance["machine"] += f", load {os.getloadavg()[0]:.1f} at the start"
+            parsed.provenance["machine"] += f", load {os.getloadavg()[0]:.1f}"
         return parsed
 
     def publish(

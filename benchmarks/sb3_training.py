@@ -6,14 +6,9 @@ For example:
     python -m benchmarks.sb3_training --out a_page.md     some minutes
 
 SAC with SB3's defaults (two hidden layers of 256 units, batches of 256, one update after every step) is
-trained on the spaces of FetchPush: observations have 25 numbers, goals 3 and actions 4; episodes have 50
-steps. Instead of simulating physics, a step only adds the action to the achieved goal, so the environment
-takes little time. Buffers are full before the measurement. All times are processor times of one thread.
-Ratios are computed within one turn.
-
-The time of the replay is the time of all calls of `add` and `sample`, including the environment's
-`compute_reward`. A step consists of environment, policy, replay and update. Reading the sampled arrays counts
-as update, not as replay.
+trained on an environment without physics, which takes little time. All times are processor times. *Replay* is
+the time of all calls of `add` and `sample`, including the environment's `compute_reward`; a step also
+consists of environment, policy and update.
 """
 
 from __future__ import annotations
@@ -141,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     answer = f"When SAC is trained with a buffer of {sizes[1]:,} transitions, replay takes {theirs:.1%} "
     answer += f"of the time with Stable-Baselines3's buffer and {ours:.1%} with ours. "
     answer += f"A step is {in_words(gain)} with ours."
-    facts = {"run": f"medians of {turns} turns; each turn is {steps} steps with each buffer"}
+    facts = {"run": f"{turns} turns of {steps} steps"}
     BENCHMARK.publish(options, answer, [time_grid(results)], facts, requirements=requirements(*results))
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.result_page import markdown_table
-from benchmarks.scoreboard_claims import CLAIMS, NOT_OFFERED
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 
 ROOT = Path(__file__).parents[1]
@@ -75,33 +74,40 @@ BOTH = {
 REPRODUCTIONS["torchrl:TorchRL"] |= BOTH
 REPRODUCTIONS["torchrl:TorchRLNextGoals"] |= BOTH
 
+FAULTS = {
+    "HB101": "With the default options, a goal can be the state before the action of the step.",
+    "HB120": "In a full buffer, an episode across the end of the storage gets goals of another episode.",
+    "HB190": "In a batch, all rows of an episode get the same goal, so goals are not uniform.",
+    "HB192": "With `episode`, the last state of an episode is never a goal.",
+    "HB193": "With `random`, goals are sampled when an episode ends, so most are from old episodes.",
+    "HB201": "The share of relabeled rows is 1 - 1/k instead of k / (k + 1), where k is `n_sampled_goal`.",
+    "HB202": "A batch of one row is never relabeled, since the number of relabeled rows is rounded down.",
+    "HB206": "In a batch, the rows of an episode are too often all relabeled or all original.",
+    "HB401": "A relabeled row that reaches its goal does not terminate, although the task ends there.",
+    "HB603": "Random numbers come from the global generator of NumPy or torch, which other code also uses.",
+    "HB608": "Later calls of `add` and `sample` change the entries `index` and `weight` of a batch.",
+    "HB722": "Sampling raises an error if the only stored episode is as long as the buffer.",
+}
+"""What the buffers of other libraries do instead of following a rule, by code of the rule."""
+
 HEAD = """# Scoreboard: which replay buffers relabel correctly
 
-This page lists the findings of [`check_replay`](check_your_buffer.md) in our replay buffer and in those of
-other libraries. `make scoreboard` repeats the checks and writes this page. The table omits rules that
-every buffer follows. "Goals after the step" means TorchRL's option
-`achieved_goal_key=("next", "achieved_goal")`.
+This page shows which rules of [`check_replay`](check_your_buffer.md) our replay buffer and those of other
+libraries break. The rules are ours, and our buffer was developed with them. `make scoreboard` repeats the
+checks and writes this page. The table omits rules that every buffer follows. "Goals after the step" means
+TorchRL's option `achieved_goal_key=("next", "achieved_goal")`.
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
-- `-`: the library does not offer [the feature](#what-each-library-offers) that the rule checks.
-
-A fault is reported in the first scenario that shows it.
+- `-`: the documentation of the library does not offer the feature that the rule checks.
+  `benchmarks/scoreboard_claims.py` lists the features of each library, with quotations.
 
 """
 
 FAILURES = """
 ## Failures
 
-Each failure is followed by a test that reproduces it in a few lines, without our code. Brackets contain the
-strategy or the scenario, and an example of a wrong row.
-"""
+A test in `benchmarks/peers` reproduces each failure in a few lines, without our code.
 
-OFFERS_HEAD = """
-## What each library offers
-
-A rule applies to a buffer only if the documentation of the library describes the feature that the rule
-checks. `benchmarks/scoreboard_claims.py` quotes the documentation;
-[this table](reference/conformance.md) explains the names of the features.
 """
 
 
@@ -155,29 +161,18 @@ def render(reports: dict[str, dict[str, Any]]) -> str:
         for severity in ("error", "warning")
     }
     for severity, numbers in counts.items():
-        rows.append(["all", f"{severity}s", *numbers])
-    for code, rule in sorted(REPLAY_RULES.items()):
+        rows.append([f"{severity}s", *numbers])
+    for code in sorted(REPLAY_RULES):
         cells = [verdict(report, code) for report in shown]
         if not {"ok", "-"}.issuperset(cells):
-            rows.append([code, rule.name, *cells])
+            rows.append([code, *cells])
     clean = f"\nLike her-toolkit in the table, these break no rule: {'; '.join(same)}.\n" if same else ""
-    text = HEAD + markdown_table(["rule", "name", *names], rows) + "\n" + clean + FAILURES
-    for adapter, report in reports.items():
-        if report["findings"]:
-            text += f"\n### {report['target']}\n\n"
-        for finding in report["findings"]:
-            where = ", ".join(filter(None, [finding["subject"], finding["place"]]))
-            test = REPRODUCTIONS.get(adapter, {}).get(finding["code"], "not reproduced yet")
-            text += f"- {finding['code']} {finding['name']}{' (' + where + ')' if where else ''}: "
-            text += f"{finding['message'].rstrip('.')}. `{test}`\n"
-    return text + OFFERS_HEAD + "".join(render_offers(each, reports[each]) for each in CLAIMS)
-
-
-def render_offers(adapter: str, report: dict[str, Any]) -> str:
-    """Return the paragraph that lists the features which a library offers."""
-    offered = ", ".join(f"`{offer}`" for claim in CLAIMS[adapter] for offer in claim.offers)
-    absent = ", ".join(f"`{offer}`" for offers in NOT_OFFERED[adapter] for offer in offers)
-    return f"\n**{report['target']}** offers {offered}. Not offered: {absent}.\n"
+    text = HEAD + markdown_table(["rule", *names], rows) + "\n" + clean + FAILURES
+    for code in sorted({finding["code"] for report in shown for finding in report["findings"]}):
+        tests = {tests[code].rpartition("/")[2]: None for tests in REPRODUCTIONS.values() if code in tests}
+        shown_tests = ", ".join(f"`{test}`" for test in tests) or "not reproduced yet"
+        text += f"- {code}: {FAULTS.get(code, REPLAY_RULES[code].meaning)} {shown_tests}\n"
+    return text
 
 
 def main() -> None:

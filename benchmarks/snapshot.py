@@ -5,9 +5,8 @@ For example:
     python -m benchmarks.snapshot --quick                  a short test
     python -m benchmarks.snapshot --transitions 250000     a smaller buffer
 
-Observations have 25 numbers, goals have 3 and actions have 4. The buffer is filled with 100 random episodes
-of 50 steps, added repeatedly. Times are wall-clock times. The memory is the peak of Python's and NumPy's
-allocations while saving or loading.
+Times are wall-clock times. The memory is the peak of Python's and NumPy's allocations while saving or
+loading.
 """
 
 from __future__ import annotations
@@ -72,7 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     grid = Grid("Saving and loading", ["", "seconds", "peak memory without the buffer [MB]"], rows)
     facts = {
         "buffer": f"{len(buffer):,} transitions, {buffer.nbytes / 1e6:.0f} MB in memory",
-        "file": f"{stored / 1e6:.0f} MB",
         "run": f"medians of {TURNS} repetitions",
     }
     (_, saving, _), (_, loading, _) = rows

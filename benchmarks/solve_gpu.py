@@ -5,10 +5,9 @@ For example:
     python -m benchmarks.solve_gpu --quick             a short test
     python -m benchmarks.solve_gpu --device cuda       about two minutes
 
-A row is one run of `her train TASK --on-device`: many environments of a bundled task, a `DeviceReplayBuffer`
-and an agent on one device. The options are those of the row; all others are defaults. The run ends after the
-first evaluation, of one episode in each environment, with a success rate of at least 0.95. Its time contains
-the evaluations, and on a GPU the capture of the graphs, but not the start of Python.
+A row is one run of `her train TASK --on-device` with seed 0 and default options, except for those of the row.
+The run ends after the first evaluation, of one episode in each environment, with a success rate of at least
+0.95. Its time contains the evaluations, and on a GPU the capture of the graphs, but not the start of Python.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks.replay_gpu import DEVICE_OPTION, device_name
-from benchmarks.result_page import Benchmark, Grid
+from benchmarks.result_page import Benchmark, Grid, listing
 from her_agents import Config, train
 
 BENCHMARK = Benchmark("solve_gpu", "How long do runs on a device take?", __doc__)
@@ -63,10 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         numbers = [f"{last[name]:,.0f}" for name in ("env_steps", "updates", "seconds")]
         rows.append([f"{task}, {shown} updates a step", *numbers, f"{last['success_rate']:.2f}"])
     grids = [Grid("Until a success rate of 0.95", ["run", "steps", "updates", "seconds", "success"], rows)]
-    answer = "; ".join(
-        f"{row[0].partition(',')[0]} takes {row[3]} s, with a success rate of {row[4]}" for row in rows
-    )
-    BENCHMARK.publish(options, f"{answer}.", grids, {"device": device_name(options.device)})
+    times = [f"{row[3]} s on {row[0].partition(',')[0]} (success rate {row[4]})" for row in rows]
+    facts = {"device": device_name(options.device)}
+    BENCHMARK.publish(options, f"One run each takes {listing(times)}.", grids, facts)
 
 
 if __name__ == "__main__":

@@ -57,13 +57,8 @@ class Timing:
     turns: int
     seconds: float  # approximate time of each workload in each turn
 
-    @property
-    def turn(self) -> str:
-        """Sentence about one turn."""
-        return f"each turn runs every variant for about {self.seconds:g} s"
-
     def __str__(self) -> str:
-        return f"medians of {self.turns} turns; {self.turn}"
+        return f"{self.turns} turns of {self.seconds:g} s"
 
 
 def measure(

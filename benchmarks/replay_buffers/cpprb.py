@@ -34,9 +34,8 @@ class Cpprb(Contender):
 
     name = "cpprb"
     setting = (
-        "`HindsightReplayBuffer`, `prioritized=False`; the achieved goal is computed from the observation by "
-        "`goal_func`, and terminations are not stored, as in its example. It relabels when an episode is "
-        "stored, and stores every transition five times: one fifth of its rows are distinct transitions"
+        "`HindsightReplayBuffer`, `prioritized=False`; it relabels when an episode is stored, and stores "
+        "every transition five times: one fifth of its rows are distinct transitions"
     )
     rows_per_transition = SAMPLED_GOALS + 1
     prioritized = False
@@ -90,10 +89,6 @@ class CpprbPrioritized(Cpprb, Prioritized):
     """Cpprb with priorities: each of the k + 1 rows of a transition has its own priority."""
 
     name = "cpprb with HER"
-    setting = (
-        f"`HindsightReplayBuffer(prioritized=True)`, alpha {ALPHA}, eps {EPS:g}; it relabels when an episode "
-        "is stored, and stores every transition five times"
-    )
     prioritized = True
 
     def sample(self, batch_size: int) -> dict[str, Any]:
@@ -107,7 +102,6 @@ class CpprbPlain(CpprbPrioritized):
     """A buffer without relabeling."""
 
     name = "cpprb without HER"
-    setting = f"`PrioritizedReplayBuffer`, alpha {ALPHA}, eps {EPS:g}; without relabeling"
     rows_per_transition = 1
 
     def __init__(self, capacity: int) -> None:

@@ -68,7 +68,6 @@ class OursAsTensors(Ours):
     """Our buffer with ``to_torch()``, for comparison with libraries that return tensors."""
 
     name = "her-toolkit, to_torch()"
-    setting = "`sample(n).to_torch()`"
 
     def sample(self, batch_size: int) -> Batch:
         return self.buffer.sample(batch_size).to_torch()

@@ -34,7 +34,6 @@ class Prioritized(Contender):
 class OursPrioritized(Ours, Prioritized):
     """`her_wrappers.HindsightReplayBuffer` with a `Priority`."""
 
-    setting = f"`prioritized=Priority(alpha={ALPHA}, beta={BETA}, eps={EPS:g})`"
     prioritized = Priority(alpha=ALPHA, beta=BETA, eps=EPS)
 
     def index(self, batch: Any) -> NDArray[np.integer[Any]]:

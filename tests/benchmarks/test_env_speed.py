@@ -11,4 +11,4 @@ def test_measures_every_environment_of_the_requirements():
     speeds = {name: 1 / costs for name, costs in measure(workloads, Timing(turns=2, seconds=0.0)).items()}
     assert all(np.isfinite(values).all() and (values > 0).all() for values in speeds.values())
     assert len(env_speed.requirements(speeds)) == len(env_speed.RATIOS)
-    assert len(env_speed.speed_grid(workloads, speeds).rows) == len(speeds) == len(workloads)
+    assert len(env_speed.speed_grid(speeds).rows) == len(speeds) == len(workloads)

@@ -22,7 +22,7 @@ PAGES = {
     "replay": ([], {"her-toolkit", "her-toolkit, to_torch()", *PEERS, *installed_peers()[1]}),
     "replay_gpu": ([], {"1", "64"}),
     "replay_priorities": ([], {"her-toolkit"}),
-    "sb3_success": ([], {"Stable-Baselines3", "her_wrappers"}),
+    "sb3_success": ([], {"Stable-Baselines3", 'her_wrappers, termination="keep"'}),
     "snapshot": ([], {"save", "load"}),
 }
 

@@ -13,7 +13,7 @@ def test_table_has_all_measured_recorders(monkeypatch):
     assert list(costs) == list(contenders)
     assert all(len(values) == 2 for values in costs.values())
     rows = recording.cost_grid(costs).rows
-    assert len(rows) == len(contenders) + (recording.MINARI not in costs)
+    assert len(rows) == len(contenders)
     assert len(recording.requirements(costs)) == 3
 
 
