@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.result_page import in_words, markdown_table
 from her_agents.recipes import Recipe, read_recipe, recipe_names
-from her_agents.training.config import Config
 from her_envs import registration
 from her_wrappers import cli
 from her_wrappers.checker import GOAL_ENV_RULES
@@ -90,19 +89,6 @@ def recipe_details() -> str:
         head[0] = f"[{head[0]}](results/recipe_{name}.md)"
         rows.append([*head, steps, minutes, success, str(recipe.measured.seeds)])
     return markdown_table(heads, rows)
-
-
-def expected_steps() -> str:
-    """Return the table of steps and updates of the measured recipes, sorted by steps."""
-    measured = [(recipe, recipe.measured) for recipe in map(read_recipe, recipe_names()) if recipe.measured]
-    rows = []
-    for recipe, result in sorted(measured, key=lambda row: row[1].steps):
-        task = re.sub(r"(?: \([^()]*\))?\.$", "", recipe.task)
-        starts = recipe.options.get("learning_starts", Config.learning_starts)
-        updates = (result.steps - starts) * recipe.options["updates_per_step"]
-        numbers = [f"{result.steps:,}", f"{updates:,.0f}", f"{result.minutes:.0f}", f"{recipe.solved:.2f}"]
-        rows.append([task, f"`{recipe.name}`", *numbers])
-    return markdown_table(["task", "recipe", "steps", "updates", "minutes", "success rate"], rows)
 
 
 def environments() -> str:

@@ -48,9 +48,7 @@ def test_stable_baselines3_trains_with_the_settings_of_the_recipe(title):
     assert settings == {name: getattr(config, name) for name in settings}
     goals = {"goal_selection_strategy": "future", "n_sampled_goal": 4} | buffer
     assert config.goal_options().items() <= goals.items()
-    # Fetch tasks never terminate; parking does, and the class for Stable-Baselines3 keeps flags by default.
-    is_recomputed = config.termination is None and "parking" in recipe.name
-    assert buffer.get("termination") == ("recompute" if is_recomputed else config.termination)
+    assert buffer.get("termination") == config.termination
     assert ("demonstrations" in buffer) == (config.demos is not None)
     if config.demos is not None:
         assert config.demos.partition(":")[2] == names["fetch_pick_and_place"].__name__

@@ -1,4 +1,4 @@
-"""Tasks that the agents solve within a number of steps; `docs/training.md` shows the times."""
+"""Tasks that the agents solve within a number of steps."""
 
 import pytest
 
