@@ -1,6 +1,7 @@
-# `make demo` and `make test` need nothing but Python and make: they create .venv and install into it.
+# `make demo` and `make test` need nothing but Python and make: they create .venv and install into it. If a virtual
+# environment is active, or VENV=FOLDER names one, `make demo` uses it.
 PYTHON ?= python3
-VENV ?= .venv
+VENV ?= $(or $(if $(filter-out demo,$(MAKECMDGOALS)),,$(VIRTUAL_ENV)),.venv)
 ARGS ?=
 bin := $(VENV)/bin
 # One process per core; a process without tests left takes some from another.
@@ -17,7 +18,8 @@ bench := $(VENV)$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter 
 # `make help` prints the comments after `##`.
 .PHONY: help demo check test slow gpu lowest real-envs rllib lerobot simulators bench reproduce scoreboard docs lint generate release clean
 
-demo: $(VENV)/installed-agents,render  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
+demo: | $(bin)/python  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
+	@$(bin)/python -c "import matplotlib, pygame, torch, tyro" 2>/dev/null || $(MAKE) VENV="$(VENV)" "$(VENV)/installed-agents,render"
 	$(bin)/python -m examples.quickstart $(ARGS)
 
 check: lint  ## For daily work, two minutes: lint, types and the quickest tests (all durations are known after `make test`).

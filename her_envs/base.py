@@ -1,4 +1,4 @@
-"""TaskBase: the code shared by `TaskEnv` and `TaskVectorEnv`: options, actions, goal functions, pictures."""
+"""TaskBase, the base class of `TaskEnv` and `TaskVectorEnv`: options, actions, goal functions, rendering."""
 
 from __future__ import annotations
 

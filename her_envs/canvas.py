@@ -256,7 +256,7 @@ class Window:
         except self._pygame.error as error:
             problem = str(error)
         if problem:
-            raise RuntimeError(f"cannot open a window: {problem}")
+            raise RuntimeError(f"cannot open a window: {problem}; without a display, use 'rgb_array'")
         self._clock = self._pygame.time.Clock()
         Window._open += 1
 

@@ -104,7 +104,7 @@ class Normalizer:
         """Restore the statistics.
 
         Args:
-            state: Result of `state_dict` of a normalizer with equal ``width`` and ``num_goals``.
+            state: Result of `state_dict` of a normalizer whose ``width`` and ``num_goals`` are the same.
         """
         self.count.fill_(state["count"])
         self.sums.copy_(state["sums"])
@@ -205,9 +205,9 @@ class GoalInputs:
         self(observations, update=True)
 
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
-        """Return the network inputs for the B observations of a batch, and for its next observations.
+        """Return the inputs for the B observations of a batch, and those for its next observations.
 
-        Before that, the current (not the next) observations are added to the statistics of the normalizer.
+        First, only the current observations are added to the statistics of the normalizer.
         """
         inputs = self(batch.observations, update=True, shift=True)
         return inputs, self(batch.next_observations, shift=True)

@@ -46,9 +46,8 @@ def require_values(options: Any) -> None:
     """Check all options of an object; in fields of type int, replace floats such as 1e6 by integers.
 
     Args:
-        options: Instance of a dataclass. Floats must lie in the interval that their field declares with
-            `ranged`. Integers have the lower bound that their field declares with `count`; a field without
-            such a declaration has the lower bound 1.
+        options: Instance of a dataclass. A float must lie in the interval of its field, `ranged`. An integer
+            must be at least the bound of its field, `count`, or 1 if the field has no `count`.
 
     Raises:
         TypeError: A flag, a string or a dict has a wrong type.

@@ -15,7 +15,8 @@ class ParkingGoalFunctions(gym.Wrapper[Any, Any, Any, Any]):
     """Adds ``compute_terminated``, and adds the penalty of a crash to ``compute_reward``.
 
     In ``parking-v0``, the rewards of ``step`` contain this penalty, but ``compute_reward`` omits it, so
-    relabeled crashes would have no penalty. Both functions read ``crashed`` from the info.
+    relabeled crashes would have no penalty. ``compute_reward`` and ``compute_terminated`` read ``crashed``
+    from the info.
     """
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

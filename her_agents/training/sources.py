@@ -200,7 +200,7 @@ class RobotSource(EnvironmentSource):
         super().add(episodes)
 
     def measured(self) -> Row:
-        """Return the median control period in seconds, and the 99th percentile of the deviations from it."""
+        """Return the median control period, and the 99th percentile of absolute deviations from it [s]."""
         seconds = np.concatenate([np.empty(0), *self._seconds])
         self._seconds.clear()
         if not seconds.size:
@@ -287,7 +287,7 @@ class RecordedSource(Source):
         try:
             buffer.extend(open_episodes(name))
         except (OSError, TypeError, ValueError) as error:
-            raise ValueError(f"offline={name!r} cannot be used: {error}") from error
+            raise ValueError(f"offline={name!r} must name recorded episodes, but: {error}") from error
         if not buffer.can_sample:
             raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
 

@@ -135,7 +135,7 @@ def check_goal_env(
 
 
 def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
-    """Return the failure of the first space attribute that is missing, raises or is not a space, or None."""
+    """Return how reading a space failed: it is missing, raises or is no space. Return None if both exist."""
     for name in ("observation_space", "action_space"):
         try:
             space = getattr(env, name)

@@ -123,7 +123,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def report(self) -> Report:
-        """Return a report of all findings so far; its number of successes includes only checked steps."""
+        """Return a report of all findings so far. Successes are counted only in steps that were checked."""
         findings = GOAL_ENV_RULES.without_hidden(list(self._findings.values()))
         experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
         return Report(

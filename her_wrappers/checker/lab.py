@@ -2,10 +2,10 @@
 
 A rule reads the recorded run, calls goal functions (``compute_reward`` and ``compute_terminated``), and does
 experiments with the environment and with replicas, which are further environments of the same kind. The lab
-makes what a rule asks for, once, so that only what the selected rules need is done.
+makes a call or an experiment when the first rule asks for its result, and keeps the result for other rules.
 
-An experiment with a replica gets a replica of its own, and the first experiment with the environment itself
-comes after the calls that its state could affect. So findings do not depend on the order of the rules.
+Each experiment with replicas makes new ones. Experiments that step the environment itself come last, since
+they change its state. So findings do not depend on the order of the rules.
 """
 
 from __future__ import annotations
@@ -557,7 +557,7 @@ def compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
 
 
 def divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = False) -> Divergence | None:
-    """Return the first difference between two values, or None."""
+    """Return the first difference between two values, with the name ``place`` of the values, or None."""
     found = first_difference(original, copy_tree(repeated))
     return Divergence(place, at_reset, *found) if found else None
 

@@ -301,8 +301,8 @@ class Collector:
         for name, value in self._identity.items():
             if state[name] != value:
                 raise ValueError(
-                    f"the state belongs to a collector with {name}={state[name]}, but this collector has "
-                    f"{name}={value}; create both collectors with the same arguments"
+                    f"the state dict comes from a collector with {name}={state[name]}, but this collector "
+                    f"has {name}={value}; create this collector with {name}={state[name]}"
                 )
         pending, self._state = (
             _PolicyState(None if each is None else _pickle("state", each), after_round)
@@ -370,7 +370,7 @@ class Collector:
         self._backend.submit(worker, task, self._submitted[number].pickled)
 
     def _receive(self) -> None:
-        """Store the next result. If a worker failed, replace it, or raise an error if it failed too often."""
+        """Store the next result. Replace a failed worker, or raise an error if one failed too often."""
         slowest = min(self._since, key=self._since.__getitem__)
         end = self._since[slowest] + self._patience
         received = self._backend.receive(min(max(0.0, end - time.monotonic()), MAX_WAIT))

@@ -101,7 +101,7 @@ class BufferDriver:
             self.add(*step)
 
     def end_episode(self, env_index: int = 0) -> None:
-        """End the open episode of an environment, or of all environments if the adapter documents this."""
+        """End the open episode of an environment; some adapters end those of all (`ends_all_episodes`)."""
         self.buffer.end_episode(env_index)
         for index in sorted(self.oracle.open) if self.adapter.ends_all_episodes else [env_index]:
             self.oracle.end_episode(index)

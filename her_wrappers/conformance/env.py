@@ -101,7 +101,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the episode number and the code that each goal encodes, as rounded integers."""
+        """Return the numbers that are encoded in each goal, rounded: its episode and its code."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
             episode, code = np.divmod(round_to_int(goals, 2**62), CODES)

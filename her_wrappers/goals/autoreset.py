@@ -1,4 +1,4 @@
-"""The autoreset mode of an environment."""
+"""Functions that find out whether and when an environment resets itself after an episode."""
 
 from __future__ import annotations
 

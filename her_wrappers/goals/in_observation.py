@@ -184,7 +184,10 @@ def _standardized(values: Floats) -> Floats:
 
 
 def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
-    """Return which columns of ``targets`` are linear in ``sources``. Rows that are not fitted test it."""
+    """Return which columns of ``targets`` are linear in ``sources``: none if too few rows are fitted.
+
+    The rows that are not fitted test it.
+    """
     if 2 * sources.shape[1] >= is_fitted.sum() or not targets.size:
         return np.zeros(targets.shape[1], np.bool_)
     sources = np.column_stack([_standardized(sources), np.ones(len(sources))])

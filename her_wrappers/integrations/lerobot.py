@@ -51,7 +51,7 @@ def to_lerobot(
 
     Args:
         episodes: Iterable of episodes with the same keys, shapes and dtypes, such as a list or an
-            `EpisodeArchive`. Only one episode at a time is in memory, and the last steps of earlier ones.
+            `EpisodeArchive`. Memory holds one episode at a time, and the last step of each earlier one.
         folder: Folder of the new dataset. The folder must be empty or not exist.
         fps: Steps per second.
         task: Description of the task in natural language.
@@ -155,8 +155,9 @@ def from_lerobot(
         warn_user(f"{root}/meta/episodes lists {counts} episodes; {left_out}")
     if ours is None:
         warn_user(
-            f"{root} has no states after the last actions: the last frame of each episode is used only for "
-            "the last state, its action and reward are left out, and all episodes count as truncated"
+            f"{root} does not contain the observations after the last actions. So the last frame of each "
+            "episode is used as its last observation; the action and the reward of this frame are left out. "
+            "All episodes count as truncated."
         )
     numbers = set(listed if episodes is None else episodes)
     last_steps = (last for number, last in enumerate(() if ours is None else ours) if number in numbers)
@@ -190,9 +191,10 @@ def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
     for path, rows in leaves_by_path(trees).items():
         name, is_text = _feature(path, rows), rows.dtype.kind == "U" and rows.ndim == 1
         if name in columns or 0 in rows.shape or not (is_text or rows.dtype.kind in NUMBERS):
-            got = f"dtype {rows.dtype}, shape {rows.shape[1:]} per step and the feature {name}"
+            got = f"dtype {rows.dtype}, shape {rows.shape[1:]} per step"
             raise ValueError(
-                f"{path_name(path)} must be numbers or one string per step, with its own feature, got {got}"
+                f"{path_name(path)} must be numbers or one string per step, got {got}; the feature {name!r} "
+                "must not be used twice; rename, change or leave out this entry"
             )
         if steps == 1 and rows.ndim > 2 and not _is_picture(rows):
             raise ValueError(f"LeRobot cannot store {path_name(path)}, with several axes, of a single step")

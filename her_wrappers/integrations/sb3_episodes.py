@@ -47,10 +47,10 @@ class RecordedInfos:
         return steps
 
     def keep_for_ever(self, episode: Episode) -> np.ndarray:
-        """Store the infos of a demonstration of T steps; return the number of each step's info, (T,) int64.
+        """Store the infos of a demonstration of T steps; return the keys of its infos, (T,) int64.
 
-        These numbers are -2 or less, since recorded steps have numbers of at least 0, and -1 means that a
-        number is missing. Infos of demonstrations are never evicted.
+        These keys are -2 or less, since recorded steps have keys of at least 0, and -1 means that there is
+        none. Infos of demonstrations are never evicted.
         """
         steps = np.arange(len(episode)) + min([-1, *self._by_step]) - len(episode)
         rows = ({key: column[t] for key, column in episode.infos.items()} for t in range(len(episode)))

@@ -373,8 +373,8 @@ class HindsightTensorDictReplayBuffer:
             before, after = (self._states.to_tree(piece[name][-1:]) for name in ("state", "state/next"))
             if _has_values(before["desired_goal"]) and not _has_values(after):
                 raise ValueError(
-                    "the observation after the last step of an episode has only zeros in data, since "
-                    "GymEnv(id, num_envs=N) does not return it; use SerialEnv(N, lambda: GymEnv(id)) instead"
+                    "the last observation of an episode has only zeros, since GymEnv(id, num_envs=N) does "
+                    "not return it; use SerialEnv(N, lambda: GymEnv(id)) instead"
                 )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():

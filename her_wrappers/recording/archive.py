@@ -153,14 +153,13 @@ class EpisodeArchive:
         Raises:
             CorruptFileError: The archive in the folder is damaged.
             InUseError: Another archive writes to the folder.
-            OSError: The folder cannot be opened for writing, or has files but no archive. Or a shard of
-                earlier episodes cannot be written. The archive keeps the earlier episodes in memory, and
-                tries to write them again at the next call and at `flush`.
+            OSError: The folder cannot be opened for writing, or has files but no archive. Or earlier episodes
+                cannot be written; they stay in memory, and the next call and `flush` try it again.
             RuntimeError: This process is a fork of the process that opened the archive.
             TypeError: An element is not an `Episode`, a key is not a string, or an array has elements that
                 are not numbers, bools or strings.
-            ValueError: An episode has other leaves or shapes than the archive, values that the dtypes of the
-                archive cannot represent, or keys or arrays that cannot be stored.
+            ValueError: An episode has other keys or shapes than the archive, has values that the dtypes
+                of the archive cannot represent, or has keys or arrays that cannot be stored.
         """
         blocks = [episodes] if isinstance(episodes, Episodes) else [Episodes.of([each]) for each in episodes]
         if not blocks:

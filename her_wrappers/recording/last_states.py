@@ -42,9 +42,9 @@ class ReuseWatch:
     """Warns if an environment overwrites the last state of an episode with the first state of the next one.
 
     This happens if a vector environment resets in the step that ends an episode, and reuses an array without
-    copying it. A leaf counts as overwritten if it meets two conditions. In all episodes, its last value
-    equals the first value of the next episode. And in at least half of the episodes, it changes more in the
-    last step than in any other step. The second condition excludes leaves that a reset never changes.
+    copying it. An array of the observation counts as overwritten if (1) in all episodes, its last value
+    equals the first value of the next episode, and (2) in at least half of the episodes, it changes more in
+    the last step than in any other step. Condition 2 excludes arrays that a reset never changes.
     """
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:

@@ -225,10 +225,10 @@ class OpenEpisodes:
         if is_reset.any():
             self._may_warn = False
             warn_user(
-                f"the transition of environment {is_reset.argmax()} begins in the last state of its "
-                "previous episode; in autoreset mode NEXT_STEP such a row is a reset and not a transition: "
-                "pass skip, a bool array that is True for the environments whose episode ended at the "
-                "previous step"
+                f"the row of environment {is_reset.argmax()} begins in the last state of its previous "
+                "episode. If the autoreset mode is NEXT_STEP, this row is a reset, not a transition; then "
+                "pass skip=, a bool array that is True for environments whose episode ended at the previous "
+                "step."
             )
 
 

@@ -47,7 +47,7 @@ def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
         raise TypeError(f"the space {space} cannot be stored as JSON: {error}") from error
     if not same:
         fix = "use dtypes in native byte order, such as float32 instead of >f4"
-        raise TypeError(f"the space {space} cannot be stored as JSON without changes; {fix}")
+        raise TypeError(f"JSON cannot represent the space {space} exactly; {fix}")
     return described
 
 

@@ -1,4 +1,4 @@
-"""HindsightReplayBuffer: relabeled transitions of complete episodes."""
+"""HindsightReplayBuffer stores episodes, and samples transitions of complete ones with relabeled goals."""
 
 from __future__ import annotations
 

@@ -212,8 +212,10 @@ class DeviceReplayBuffer:
                 ``first_observation``; nothing is added.
         """
         if step.first_observation is None and not self._num_adds:
-            expected = "first_observation, the observation that reset() returned"
-            raise ValueError(f"the first step must have {expected}")
+            raise ValueError(
+                "the first step that is added must have first_observation, got None; set it to the "
+                "observation that reset() returned"
+            )
         self._lanes.add(step, self.info_keys, self.steps_per_env)
         self._num_adds += 1
 
@@ -432,8 +434,8 @@ class DeviceReplayBuffer:
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored steps and of a batch; the random generator does not change.
 
-        Open episodes are counted too. In contrast to `HindsightReplayBuffer.statistics`, the batch contains
-        its share of demonstrations.
+        Open episodes are counted too. A share of the batch are demonstrations, unlike in
+        `HindsightReplayBuffer.statistics`.
 
         Args:
             batch_size: Number of rows of the batch.

@@ -419,7 +419,10 @@ class Lanes:
             are_valid = (row - episode == number) & (first <= row) & (row < last) & (last < newest)
             is_valid = bool(are_valid.all())
         if not is_valid:
-            raise RuntimeError("the data of the buffer are inconsistent; make a new buffer")
+            raise RuntimeError(
+                "the indices of the buffer contradict each other, as after an interrupted change; make a new "
+                "buffer, or load a saved one"
+            )
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors, by the names that they have in a file."""

@@ -255,7 +255,7 @@ class SumTree:
 
 
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for n searches, the child of each node at which the search continues, and the new ``left``."""
+    """Return the child at which each of n searches continues, and the rest of its sum, the new ``left``."""
     # A matrix product gives the cumulative sums in a fifth of the time of `cumsum`. It rounds each sum
     # independently, so a search can lead to a child of value 0 (about one search of 10^15). Such a search
     # returns the child with the largest value instead.

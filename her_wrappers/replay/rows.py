@@ -130,7 +130,7 @@ class RowStorage:
         self.clear(first)
 
     def _lay_out(self) -> None:
-        """Assign a matrix and columns to each leaf."""
+        """Choose for each leaf of the spaces the matrix and the columns in which its values are stored."""
         matrices: dict[str, Matrix] = {}
 
         def place(name: str, leaf: Any, parts: int) -> tuple[int, Any]:

@@ -57,10 +57,11 @@ class Checks:
         absent: torch.Tensor,
         is_marked: bool,
     ) -> None:
-        """Count the faults of one step, from observations before it, after it, and after resets.
+        """Count the signs of faults in one step.
 
-        ``absent``, (N,), are the ended environments without a last observation. ``is_marked`` is False if the
-        simulator does not tell truncations from terminations.
+        ``observations`` are those before the step, after it, and after the resets. ``ended`` and ``absent``,
+        (N,) bool, mark ended environments, and those of them without a last observation. ``is_marked`` is
+        False if the simulator does not tell truncations from terminations.
         """
         before, last, after = map(_rows, observations)
         change = torch.stack([(y - x).abs().sum(1).nan_to_num() for x, y in zip(before, last, strict=True)])

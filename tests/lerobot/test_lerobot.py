@@ -26,7 +26,7 @@ from tests.support.pages import EXAMPLE, ROOT
 
 pytestmark = [
     pytest.mark.filterwarnings("default"),  # of lerobot and torchvision
-    pytest.mark.filterwarnings("ignore:.*has no states after the last actions"),
+    pytest.mark.filterwarnings("ignore:.*does not contain the observations after"),
 ]
 DATA, LIST = "data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet"
 
