@@ -19,7 +19,7 @@ bench := $(VENV)$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter 
 .PHONY: help demo check test slow gpu lowest real-envs rllib lerobot simulators bench reproduce scoreboard docs lint generate release clean
 
 demo: | $(bin)/python  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
-	@$(bin)/python -c "import matplotlib, pygame, torch, tyro" 2>/dev/null || $(MAKE) VENV="$(VENV)" "$(VENV)/installed-agents,render"
+	@$(bin)/python -c "import matplotlib, pygame, torch, tyro" >/dev/null 2>&1 || $(MAKE) VENV="$(VENV)" "$(VENV)/installed-agents,render"
 	$(bin)/python -m examples.quickstart $(ARGS)
 
 check: lint  ## For daily work, two minutes: lint, types and the quickest tests (all durations are known after `make test`).

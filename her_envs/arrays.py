@@ -42,7 +42,7 @@ class Movable:
     """A task, or a part of a task, whose arrays can be moved to a device."""
 
     def to(self, device: Any) -> Self:
-        """Return a copy with tensors on ``device`` as attributes, also of its parts, for NumPy arrays."""
+        """Return a copy in which each NumPy array, also in its parts, is a tensor on ``device``."""
         moved = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):

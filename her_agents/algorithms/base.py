@@ -47,8 +47,8 @@ class Agent:
         seed: Seed of the initial weights, the exploration and the noise in targets.
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on the device.
-        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, processors that support bfloat16 use it for
-            products between hidden layers and for gradients, and GPUs use TensorFloat-32; all else is
+        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, products between hidden layers and products
+            for gradients use bfloat16 on CPUs that support it, and TensorFloat-32 on GPUs. All else is
             float32.
         use_keys: Further keys of the observations that the agent reads.
         critic_keys: Further keys of the observations that only the critics read, such as what a simulator

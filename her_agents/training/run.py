@@ -259,8 +259,8 @@ def open_run(
 ) -> Run:
     """Make the agent, the source of episodes and the replay buffer of a run.
 
-    ``saved`` is the file of the saved replay buffer of a resumed run, or None for a new run. The other
-    arguments and errors are those of `her_agents.train`; ``workers`` are those for the `Collector`.
+    ``saved`` is the file of the saved replay buffer of a resumed run, or None for a new run. The keyword
+    arguments ``workers`` are passed to the `Collector`. All others, and errors, are as in `her_agents.train`.
 
     Raises:
         ValueError: An argument cannot be used.

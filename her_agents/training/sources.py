@@ -210,9 +210,10 @@ class RobotSource(EnvironmentSource):
 
 
 class SimulatorSource(Source):
-    """Steps all environments of a simulator together; nothing waits for its device.
+    """Steps all environments of a simulator together, without waiting for its device.
 
-    Other sources add whole episodes. This one adds steps, and `begin` truncates the open episodes.
+    Other sources add whole episodes. This one adds steps; `begin` resets the simulator, which truncates the
+    open episodes.
     """
 
     buffer: DeviceReplayBuffer  # type: ignore[assignment]

@@ -35,8 +35,8 @@ GRAPH_DEVICE = "cuda"  # type of the devices that have graphs
 class Updates:
     """Makes updates of an agent; each call makes ``count`` of them.
 
-    For a `DeviceReplayBuffer`, ``count`` is the number of updates after a step of all environments, which use
-    the parts of one sample. For other buffers it is 1.
+    For a `DeviceReplayBuffer`, ``count`` is the number of updates after a step of all environments. They
+    share one sample, which is split into ``count`` batches. For other buffers, ``count`` is 1.
 
     Args:
         agent: The agent.
@@ -77,7 +77,7 @@ class Updates:
             )
 
     def __call__(self) -> None:
-        """Sample, update the agent ``count`` times, and update priorities."""
+        """Sample once, update the agent with ``count`` parts of the sample, and update the priorities."""
         batch: Any = None
         if not self._is_on_device:
             batch = self._buffer.sample(self._config.batch_size)

@@ -221,7 +221,7 @@ class Lab:
 
     @memoized
     def step_results(self, name: str) -> list[CallResult]:
-        """Return the result for each step; empty without this function or with invalid goals."""
+        """Call the goal function ``name`` for each step; return [] if it is missing or goals are invalid."""
         is_possible = name in self.functions and self.has_goals
         return [self.call_at(name, step) for step in self.steps] if is_possible else []
 
@@ -234,7 +234,7 @@ class Lab:
 
     @memoized
     def pair_results(self, name: str) -> list[CallResult]:
-        """Return the result for each relabeled pair alone; empty without this function."""
+        """Call the goal function ``name`` for each relabeled pair alone; return [] if it is missing."""
         return self.call_pairs(name) if name in self.functions else []
 
     def call_pairs(self, name: str) -> list[CallResult]:

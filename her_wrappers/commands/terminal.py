@@ -237,7 +237,7 @@ class ReportOptions:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Write what the user's code prints to standard error, unless the report is text."""
+        """If the report is not text, redirect what the user's code prints from stdout to stderr."""
         with contextlib.redirect_stdout(sys.stdout if self.format == "text" else sys.stderr):
             yield
 

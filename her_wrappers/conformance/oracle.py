@@ -114,7 +114,7 @@ class Oracle:
         self.resize(self.buffer_size)
 
     def resize(self, buffer_size: int) -> list[StoredEpisode]:
-        """Change the capacity; return the episodes that are evicted: none of their steps may be sampled."""
+        """Change the capacity; return the evicted episodes, whose steps must not be sampled any more."""
         self.buffer_size, stored, evicted = buffer_size, len(self), []
         # If single steps are evicted, the last step of an episode is the last one that may be sampled.
         room = buffer_size + (self._longest if self.evicts is None else 0)

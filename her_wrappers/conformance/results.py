@@ -123,7 +123,7 @@ class ScenarioResults:
 
 
 def _is_simple(name: str) -> bool:
-    """Return whether a scenario is run without the options that `OPTIONS` tests."""
+    """Return whether a scenario uses the default options of a buffer, as the first seven scenarios do."""
     return SCENARIOS[name].number <= 7
 
 

@@ -270,7 +270,7 @@ scenario(
 
 @scenario(21, "combine eviction, changing goals, all ends, and saving")
 def used_buffer(make: Make) -> Result:
-    """Sample rows from used buffers with each strategy."""
+    """For each strategy that the adapter offers, overfill, save, load and sample a buffer."""
     offers = make().adapter.offers
     return Result([_used(make, strategy=each) for each in STRATEGIES if each in offers])
 

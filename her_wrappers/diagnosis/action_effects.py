@@ -14,7 +14,10 @@ the actions that may explain it."""
 
 
 def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] | None:
-    """Return actions (T, A), achieved goals and observations (S, K); None with images or integer actions."""
+    """Return the actions, (T, A), and a list of the achieved goals and the observations, each (S, K).
+
+    Return None if there are images, or actions that are not floats.
+    """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
     if any(leaf[0].size > 1000 for leaf in observed) or any(leaf.dtype.kind != "f" for leaf in leaves):

@@ -214,7 +214,7 @@ class Facts:
 
     @property
     def has_fractions(self) -> bool:
-        """Whether any episode starts at a non-integer achieved goal. Bits and grid cells are integers."""
+        """Whether any episode starts at an achieved goal with fractions: False for bits and grid cells."""
         return bool((self.starts % 1).any())
 
     @cached_property

@@ -264,7 +264,7 @@ def _own_episode(frames: dict[str, np.ndarray], last: Episode) -> Episode:
 
 
 def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_reward: Any) -> Episode:
-    """Return an episode that `to_lerobot` did not write; ignore action and reward of its last frame."""
+    """Return an episode of a dataset of another program, without the action and reward of its last frame."""
     observations: dict[str, np.ndarray] = {}
     for name in [name for name in frames if name.startswith("observation.")]:
         key = name.removeprefix("observation.").removeprefix("images.")

@@ -73,7 +73,7 @@ def reward_rounding(lab: Lab) -> Iterator[Violation]:
 
 
 def _mismatches(lab: Lab) -> tuple[Mismatches, Mismatches]:
-    """Return the steps whose reward differs from compute_reward: by more than rounding, and by rounding."""
+    """Return steps whose reward differs from compute_reward by more than rounding, and those by rounding."""
     results = lab.step_results(REWARD)
     sizes = (abs(result.number) for result in results if result.number is not None)
     tolerance = ROUNDING * max(filter(np.isfinite, sizes), default=0.0)
