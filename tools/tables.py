@@ -116,34 +116,6 @@ def tasks() -> str:
     return "\n\n".join(entry.format(name) for name in sorted(names))
 
 
-def mistakes() -> str:
-    """Return the numbers of the faults that each checker finds, from docs/checking.md."""
-    planted, *found = row_of(ROOT / "docs" / "checking.md", "all")
-    return markdown_table(
-        ["`her check`", "Gymnasium", "Stable-Baselines3"], [[f"{each} of {planted}" for each in found]]
-    )
-
-
-def planted() -> str:
-    """Return the number of planted faults, from docs/checking.md."""
-    return row_of(ROOT / "docs" / "checking.md", "all")[0]
-
-
-def scoreboard() -> str:
-    """Return the numbers of rules that each buffer breaks, from docs/scoreboard.md."""
-    page = ROOT / "docs" / "scoreboard.md"
-    names = row_of(page, "rule")
-    shown = [name == "her-toolkit" or not name.startswith("her-toolkit") for name in names]
-    counts = {kind: row_of(page, kind) for kind in ("errors", "warnings")}
-    rows = [
-        [kind, *(cell for cell, is_shown in zip(cells, shown, strict=True) if is_shown)]
-        for kind, cells in counts.items()
-    ]
-    return markdown_table(
-        ["", *(name for name, is_shown in zip(names, shown, strict=True) if is_shown)], rows
-    )
-
-
 def speed() -> str:
     """Return the table of the replay buffer's speed compared with other libraries, from docs/results."""
     ours = measured("replay.md", "## Sampling 256", "her-toolkit", 2)
