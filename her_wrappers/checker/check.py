@@ -135,7 +135,7 @@ def check_goal_env(
 
 
 def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
-    """Return how reading a space failed: it is missing, raises or is no space. Return None if both exist."""
+    """Return how reading a space failed: missing, raises, or not a space. Return None if both are valid."""
     for name in ("observation_space", "action_space"):
         try:
             space = getattr(env, name)

@@ -99,7 +99,8 @@ def test_every_link_has_a_target(page):
 def test_commands_have_the_options_shown_on_pages():
     shown = re.compile(rf"\bher ({'|'.join(cli.COMMANDS)})(?: ([^`\n]*))?(?=[`\n])")
     known_options = functools.cache(lambda name: set(re.findall(r"--[\w.-]+", her(name, "--help").stdout)))
-    found = [each for page in PAGES for each in shown.findall(page.read_text())]
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]  # which names removed options
+    found = [each for page in pages for each in shown.findall(page.read_text())]
     assert len(found) >= 20
     for command, line in found:
         options = {word for word in shlex.split(line, comments=True) if word.startswith("--")}
