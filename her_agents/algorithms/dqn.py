@@ -67,7 +67,7 @@ class DQN(Agent):
         return actions
 
     def best(self, inputs: NetworkInput) -> torch.Tensor:
-        """Return, for each of B inputs, the index from 0 of the valid action with the highest Q value, (B,)."""
+        """Return the index, from 0, of the valid action with the highest Q value for each input, (B,)."""
         values = self.network(inputs)
         if inputs.mask is not None:
             values = values.masked_fill(~inputs.mask, -torch.inf)

@@ -321,7 +321,9 @@ class Network(nn.Module):
         if self._critic_keys:
             if inputs.critic is None:
                 keys = ", ".join(map(repr, self._critic_keys))
-                raise ValueError(f"observations for critics must have the keys {keys}; add them, or change critic_keys")
+                raise ValueError(
+                    f"observations for critics must have the keys {keys}; add them, or change critic_keys"
+                )
             parts, images = [*parts, inputs.critic.vectors], images + inputs.critic.images
         pairs = zip(self._encoders, images, strict=True)
         parts += [self.get_submodule(name)(image) for name, image in pairs]

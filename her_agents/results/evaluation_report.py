@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CELLS = {1: 8, 2: 3, 3: 2}
-"""Number of intervals of each goal component in the grid of `by_region`, by how many components vary."""
+"""Intervals per goal component in the grid of `by_region`, by the number of components that vary."""
 
 SUFFIXES = (".html", ".json", ".md")
 

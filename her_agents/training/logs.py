@@ -78,7 +78,7 @@ class Meter:
 
         ``relabeled_success`` is the share of relabeled transitions that are successes. ``goal_age`` is the
         mean number of steps between a relabeled transition and the transition of the same episode that
-        achieved its new goal. Values of tensors stay on their device.
+        achieved its new goal. Measurements of tensors stay on their device.
         """
         self.add({"reward_mean": batch.rewards.mean()})
         if self._zero_is_success:

@@ -5,7 +5,7 @@ of the run itself. The reverse curriculum moves the starts from the end of each 
 (RFCL: Tao et al. 2024, section 4.1, https://arxiv.org/abs/2405.03379). The rule of the curriculum:
 
 Demonstration i of T_i steps has a start step t_i, at first e_i, the step after which all states are at the
-goal. A start is in demonstration i with a probability proportional to t_i / T_i (1e-6 if t_i = 0), and at step
+goal. A start is in demonstration i with a probability proportional to t_i / T_i (1e-6 if t_i = 0), at step
 min(t_i + k, T_i - 1), where k is 0, 1, 2, 3, 4 with the probabilities 1/2, 1/4, 1/8, 1/16, 1/16. After
 `SUCCESSES` successive episodes from t_i that reach their goal, t_i becomes max(t_i - `STRIDE`, 0) or, if t_i
 was 0, demonstration i is solved: it has no further starts. An episode from step t is truncated after
@@ -81,7 +81,7 @@ class Starts:
                 self.curriculum = [[end if end >= self._first else -1, 0] for end in self._ends]
 
     def choose(self, rng: np.random.Generator) -> tuple[int, int]:
-        """Choose a start; return the number of its episode and its step, or -1 and -1 for an ordinary reset."""
+        """Choose a start; return the number of its episode and its step, or (-1, -1) for an ordinary reset."""
         lengths = np.array([len(each) for each in self._episodes])
         weights = lengths - self._first
         if self.curriculum:
@@ -133,7 +133,7 @@ class Starts:
             self.curriculum[i] = [max(step - STRIDE, self._first) if step > self._first else -1, 0]
 
     def measure(self) -> dict[str, float]:
-        """Return the mean progress of the curriculum: 0 at first, 1 if all are solved; {} without a curriculum."""
+        """Return the mean progress of the curriculum: from 0 to 1 (all solved); {} without a curriculum."""
         left = [(each[0] + 1) / (end + 1) for each, end in zip(self.curriculum, self._ends, strict=False)]
         return {"curriculum": 1 - float(np.mean(left))} if left else {}
 
