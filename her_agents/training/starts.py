@@ -81,7 +81,7 @@ class Starts:
                 self.curriculum = [[end if end >= self._first else -1, 0] for end in self._ends]
 
     def choose(self, rng: np.random.Generator) -> tuple[int, int]:
-        """Choose a start; return the number of its episode and its step, or (-1, -1) for an ordinary reset."""
+        """Choose a start; return the number of its episode and its step, or -1, -1 for an ordinary reset."""
         lengths = np.array([len(each) for each in self._episodes])
         weights = lengths - self._first
         if self.curriculum:
