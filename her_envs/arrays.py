@@ -42,7 +42,7 @@ class Movable:
     """A task, or a part of a task, whose arrays can be moved to a device."""
 
     def to(self, device: Any) -> Self:
-        """Return a copy with tensors on ``device`` for NumPy arrays, also in attributes that are `Movable`."""
+        """Return a copy whose NumPy arrays, also those in `Movable` attributes, are tensors on ``device``."""
         moved = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):

@@ -107,7 +107,7 @@ class PointPush(PointGoalTask):
 
 
 def _separate(moved: Array, fixed: Array) -> Array:
-    """Return the centers ``moved``, (N, 2), shifted to only touch the discs at ``fixed`` if they overlap."""
+    """Return ``moved``, (N, 2) centers of discs, shifted away from ``fixed`` where the two discs overlap."""
     line = moved - fixed
     distance = _distance(line)
     direction = line / (distance + _TINY)

@@ -6,8 +6,8 @@ and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a s
 
 Rewards are computed from `success` and `distance` only, so they always agree with these methods. Both
 methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
-methods that both types have. On a device, `reset`, `step` and `observe` get tensors too; `her_envs.arrays`
-has functions for both types.
+methods that both types have. On a device, `reset`, `step` and `observe` must support tensors too; see
+`her_envs.arrays`.
 """
 
 from __future__ import annotations

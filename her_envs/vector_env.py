@@ -40,9 +40,9 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     episode that has ended continues until its reset. In mode SameStep, the infos of every step contain the
     observations before any reset, ``final_obs``, and their success, ``final_info``, as dicts of tensors for
     all N environments; the masks ``_final_obs`` and ``_final_info`` show which episodes ended. Each step
-    samples 3/2 N + 64 starts; environment i, if it is reset, gets the i-th unsolved start. If fewer than N are
-    unsolved, environments can get the same start; only if all are solved, an episode begins at its goal. A
-    seed gives the same episodes on the same type of device, but not the episodes of NumPy.
+    samples 3/2 N + 64 starts; environment i, if it is reset, gets the i-th unsolved start. If fewer than N
+    are unsolved, environments can get the same start; only if all are solved, an episode begins at its goal.
+    A seed gives the same episodes on the same type of device, but not the episodes of NumPy.
 
     Args:
         task: The task.
@@ -183,7 +183,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
             ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
-                out of range. With ``device``: they are not a tensor on it, or have a wrong shape or dtype.
+                out of range. With ``device``, actions are not a tensor on it, or have a wrong shape or dtype.
         """
         if self._state is None:
             raise ResetNeeded("step() was called before the first episode; call reset() first")

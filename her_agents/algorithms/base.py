@@ -48,8 +48,8 @@ class Agent:
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on the device.
         precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, matrix products between hidden layers and
-            those of gradients use bfloat16 on CPUs that support it, and TensorFloat-32 on GPUs. All other
-            operations use float32.
+            matrix products for gradients use bfloat16 on CPUs that support it, and TensorFloat-32 on GPUs.
+            All other operations use float32.
         use_keys: Further keys of the observations that the agent reads.
         critic_keys: Further keys of the observations that only the critics read, such as a value that a
             simulator provides, but a robot cannot measure. Actions do not need these keys.
@@ -163,7 +163,7 @@ class Agent:
 
         Args:
             observation: Observation of one environment, or observations of N environments with a leading
-                axis N. Tensors always have this axis.
+                axis N. Observations of tensors must have this axis.
             explore: Whether to explore.
 
         Returns:
@@ -302,8 +302,8 @@ class Agent:
     ) -> None:
         """Take one optimizer step on ``loss``.
 
-        Gradients are computed only for the parameters in ``inputs``, or for all parameters of ``loss`` if it
-        is None. Once in `LOSS_INTERVAL` updates, raise ValueError if the loss is not finite.
+        ``inputs`` lists the parameters whose gradients are computed; None means all parameters of the loss.
+        Once in `LOSS_INTERVAL` updates, raise ValueError if the loss is not finite.
         """
         optimizer.zero_grad()
         with bfloat16_products(self._bfloat16):

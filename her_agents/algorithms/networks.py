@@ -133,7 +133,7 @@ class GoalInputs:
     Attributes:
         device: Device of the inputs.
         keys: Keys of the observations that are needed to choose actions.
-        critic: `GoalInputs` of ``critic_keys``; None if there are no such keys.
+        critic: `GoalInputs` of ``critic_keys``; None without such keys.
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shapes: (C, H, W) of the input of each encoder.
@@ -207,7 +207,7 @@ class GoalInputs:
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
         """Return the inputs for the B observations of a batch, and the inputs for its next observations.
 
-        The statistics of the normalizer are updated before, with the observations only.
+        First, the observations, but not the next observations, are added to the statistics of the normalizer.
         """
         inputs = self(batch.observations, update=True, shift=True)
         return inputs, self(batch.next_observations, shift=True)
@@ -218,7 +218,7 @@ class GoalInputs:
         """Return the network input for B observations, which are arrays or tensors.
 
         Args:
-            observations: Dict with ``keys``. If a key of critics is missing, the result is not for critics.
+            observations: Dict with ``keys``. Without the ``critic_keys``, critics cannot use the result.
             update: Whether to first add the observations to the statistics of the normalizer.
             shift: Whether to shift images randomly, by up to ``random_shift`` pixels.
         """

@@ -99,7 +99,7 @@ class Config:
     real: bool = False
     """Whether the environment moves a real robot. The run then makes only one instance of the environment,
     takes no random actions to check it, updates the agent in a thread while the robot moves, and saves all
-    episodes even if the environment fails. num_envs must be 1; her train --real sets num_envs too."""
+    episodes even if the environment fails. num_envs must be 1; her train --real sets it to 1."""
     steps_per_epoch: int = None  # type: ignore[assignment] # chosen when the environment is known
     """Steps of an epoch, by default 4,000. At the end of an epoch, the unfinished episodes are played to
     their ends, and the agent is evaluated. With a simulator, unfinished episodes are truncated, and the

@@ -257,7 +257,7 @@ def open_run(
     eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     **workers: Any,
 ) -> Run:
-    """Make the agent, the source of episodes and the replay buffer of a run.
+    """Return a `Run` with its agent, source of episodes and replay buffer.
 
     ``saved`` is the file of the saved replay buffer of a resumed run, or None for a new run. The keyword
     arguments ``workers`` are passed to the `Collector`. Other arguments and errors: see `her_agents.train`.

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class Collected(NamedTuple):
-    """The steps and the episodes that a source added to the buffer."""
+    """Numbers of the steps and episodes that a call of `Source.collect` added to the buffer."""
 
     steps: int  # of all environments together
     successes: Any = (
@@ -242,7 +242,7 @@ class SimulatorSource(Source):
 
 
 class WorkerSource(Source):
-    """Collects rounds of episodes by the workers of a `Collector`, while the agent learns.
+    """Collects rounds of episodes with the workers of a `Collector`, while the agent learns.
 
     In a round, each environment of the workers plays one episode. While the agent learns from the episodes of
     one round, the workers play the next round. The result depends on the number of workers, but not on the
@@ -483,7 +483,7 @@ def open_source(
 
 
 def find_function(option: str, name: Any) -> Any:
-    """Return the function that the value ``name`` of an option names; return any other value unchanged."""
+    """Return the function if ``name`` has the form module:function; return any other ``name`` unchanged."""
     if not isinstance(name, str) or ":" not in name:
         return name
     try:

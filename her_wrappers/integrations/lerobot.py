@@ -1,6 +1,6 @@
 """LeRobot: write and read episodes as datasets of LeRobot's format v3.
 
-LeRobot's own code writes and reads all files, except in the folder ``meta/her_toolkit``. This folder is an
+LeRobot's own code writes and reads all files outside the folder ``meta/her_toolkit``. This folder is an
 `EpisodeArchive` of the last step of each episode, with the last state, flags, reset infos, and the structure
 and dtypes of all arrays.
 """

@@ -49,8 +49,8 @@ class RecordedInfos:
     def keep_for_ever(self, episode: Episode) -> np.ndarray:
         """Store the infos of a demonstration of T steps; return the numbers of its infos, (T,) int64.
 
-        These numbers are -2 or less, since infos of other steps have numbers from 0, and -1 means that there
-        is no info. Infos of demonstrations are never evicted.
+        These numbers are -2 or less, since infos of other steps have numbers from 0, and -1 means
+        that the info is missing. Infos of demonstrations are never evicted.
         """
         steps = np.arange(len(episode)) + min([-1, *self._by_step]) - len(episode)
         rows = ({key: column[t] for key, column in episode.infos.items()} for t in range(len(episode)))
@@ -58,7 +58,7 @@ class RecordedInfos:
         return steps
 
     def evict(self, episodes: Episodes, count: int) -> None:
-        """After ``episodes`` were stored, drop the infos of evicted steps, so that ``count`` steps remain."""
+        """After ``episodes`` were stored, drop the infos of evicted steps; infos of ``count`` steps remain."""
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
