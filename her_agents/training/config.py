@@ -168,10 +168,10 @@ class Config:
     demonstrations, then earlier and earlier states as episodes succeed; demos, all states of demonstrations;
     or run, states of the run itself."""
     start_state: str = "state"
-    """How episodes of start_share begin. Either by reset(options={"state": ...}), with the value of this key
-    of the observations or of info_keys; the option "goal" is added for starts in demonstrations. Or by a
-    function start(env, episode, t), given as module:function or path/to/file.py:function, which is called
-    after a reset, sets state t of a recorded episode, and returns observation and info."""
+    """How episodes of start_share begin. A key of the observations or of info_keys: by reset with the options
+    "state", the recorded value of the key, and "goal" if the state is from a demonstration. Or a function
+    start(env, episode, t), given as module:function or path/to/file.py:function, which is called after a
+    reset, sets state t of a recorded episode, and returns observation and info."""
 
     def __post_init__(self) -> None:
         require_values(self)

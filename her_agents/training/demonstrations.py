@@ -26,7 +26,7 @@ ATTEMPTS = 10  # largest number of episodes to play for each successful episode 
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
-    """Return the demonstrations of ``config.demos``, None if it is None; a policy plays them in ``env``."""
+    """Return the demonstrations that ``config.demos`` names, or None; a policy plays them in ``env``."""
     name = config.demos
     if name is None:
         return None

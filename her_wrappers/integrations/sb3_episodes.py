@@ -58,7 +58,7 @@ class RecordedInfos:
         return steps
 
     def evict(self, episodes: Episodes, count: int) -> None:
-        """After ``episodes`` were stored, drop the infos of evicted steps; infos of ``count`` steps remain."""
+        """Drop the infos of evicted steps after ``episodes`` were stored; ``count`` infos remain."""
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
