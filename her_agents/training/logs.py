@@ -34,7 +34,7 @@ COLUMNS = (
 """First columns of every log, in order; the losses are the last columns. See `docs/training.md`."""
 
 OTHER_GOALS = ("original", "random", "desired")
-"""Strategies whose goals are not achieved goals of the row's own episode."""
+"""Strategies whose goals need not be achieved goals of the row's own episode."""
 
 Row = dict[str, float]
 

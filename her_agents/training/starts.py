@@ -125,7 +125,7 @@ class Starts:
         return self._ends[i] - step + SLACK if self.curriculum and step >= 0 else np.inf
 
     def end(self, i: int, step: int, *, success: bool) -> None:
-        """Move the curriculum after an episode that began in episode ``i`` at ``step``."""
+        """Update the curriculum after an episode that began in the state of episode ``i`` at ``step``."""
         if not self.curriculum or step < 0 or step != self.curriculum[i][0]:
             return
         self.curriculum[i][1] = self.curriculum[i][1] + 1 if success else 0

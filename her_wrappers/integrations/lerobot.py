@@ -112,9 +112,10 @@ def from_lerobot(
     """Yield the episodes of a local LeRobot dataset of format v3, in the order of their numbers.
 
     Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Datasets that other
-    programs wrote have no state after the last action. Therefore the last frame of an episode only gives the
-    last state, and the episode is truncated. The observations of such datasets are dicts of the features
-    ``observation.KEY`` or ``observation.images.KEY``; the key of ``observation.state`` is ``observation``.
+    programs wrote have no state after the last action. Therefore the last frame of an episode is used
+    for its last state only, and the episode is truncated. The observations of such datasets are dicts of
+    the features ``observation.KEY`` or ``observation.images.KEY``; the key of ``observation.state`` is
+    ``observation``.
 
     Files are read, and errors are raised, only while you iterate over the returned episodes.
 

@@ -66,7 +66,7 @@ class RecordedInfos:
     def of(self, info: Any) -> Any:
         """Return a copy of the stored info whose number is ``info[STEP]``; {} if no info has this number.
 
-        If ``info`` is a list of B dicts, return a (B,) array of infos, which SB3 passes to `compute_reward`.
+        If ``info`` is a list of B dicts, return their infos as a (B,) object array, as SB3 does.
         """
         if isinstance(info, dict):
             return copy_tree(self._by_step.get(info.get(STEP, -1), {}))
