@@ -104,12 +104,12 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Return the names of the package with the public names, which are not imported yet."""
+    """Return all names of the package, including public names that have not been imported yet."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module that defines a public name, when the name is first used.
+    """Import the module that defines the public name ``name``, and return the object of this name.
 
     Raises:
         AttributeError: The package does not define the name.

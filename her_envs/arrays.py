@@ -1,4 +1,4 @@
-"""Functions for tasks that run on NumPy arrays and on torch tensors by the same code."""
+"""Functions with which the same code of a task runs on NumPy arrays and on torch tensors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Movable:
     """A task, or a part of a task, whose arrays can be moved to a device."""
 
     def to(self, device: Any) -> Self:
-        """Return a copy in which each NumPy array, also in its parts, is a tensor on ``device``."""
+        """Return a copy whose NumPy arrays, also those in `Movable` attributes, are tensors on ``device``."""
         moved = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):

@@ -117,7 +117,7 @@ class TaskBase:
         return given
 
     def _paint(self, replace: bool = False) -> None:
-        """Append the state to the trails, or put it in place of the last state; render in human mode."""
+        """Add the state to the trails, replacing the last state if ``replace``; render in human mode."""
         if self._painter is not None and self._state is not None:
             self._painter.append({name: as_numpy(values) for name, values in self._state.items()}, replace)
             if self.render_mode == "human":

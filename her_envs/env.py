@@ -65,8 +65,8 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             The first observation, and ``{"is_success": bool}``.
 
         Raises:
-            TypeError: ``options`` is not a dict; or ``"state"`` is not a dict, which it must be if states
-                of the task have several entries apart from ``goal``.
+            TypeError: ``options`` is not a dict; or ``"state"`` is not a dict, although states of the
+                task have several entries apart from ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         given = copy_options(options)

@@ -107,7 +107,7 @@ class PointPush(PointGoalTask):
 
 
 def _separate(moved: Array, fixed: Array) -> Array:
-    """If disc i of ``moved``, (N, 2), overlaps disc i of ``fixed``, move it away until they only touch."""
+    """Return ``moved``, (N, 2) centers of discs, shifted away from ``fixed`` where the two discs overlap."""
     line = moved - fixed
     distance = _distance(line)
     direction = line / (distance + _TINY)

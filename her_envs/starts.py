@@ -68,7 +68,7 @@ def sample_starts(
 
 
 def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
-    """Return a copy of ``state``, in which the rows of ``new`` replace the rows with indices ``rows``."""
+    """Return a copy of ``state`` whose rows with indices ``rows`` are replaced by the rows of ``new``."""
     replaced = {}
     for name, values in state.items():
         replaced[name] = values.copy()

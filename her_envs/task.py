@@ -6,7 +6,8 @@ and rendering. `point_reach.py` is an example; docs/write_a_task.md explains a s
 
 Rewards are computed from `success` and `distance` only, so they always agree with these methods. Both
 methods must support NumPy arrays and torch tensors with any number of leading axes: use operators, and
-methods that both types have. On a device, `reset`, `step` and `observe` must too (`her_envs.arrays`).
+methods that both types have. On a device, `reset`, `step` and `observe` must support tensors too; see
+`her_envs.arrays`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class GoalTask(Movable, ABC):
     def reset(self, num_envs: int, rng: np.random.Generator) -> State:
         """Sample starts and goals.
 
-        A start may already be at its goal: `TaskEnv` and `TaskVectorEnv` then call this method for another.
+        A start may already be at its goal: `TaskEnv` and `TaskVectorEnv` then sample another start.
 
         Args:
             num_envs: Number of environments, N.

@@ -37,7 +37,7 @@ class TensorRandom:
 
 
 class TensorEpisodes:
-    """The current episodes of a `TaskVectorEnv`, as tensors. `step` reads no value, so it never waits."""
+    """The current episodes of a `TaskVectorEnv`, as tensors. `step` never waits for the device."""
 
     def __init__(self, env: Any, device: Any) -> None:
         try:
@@ -94,7 +94,7 @@ class TensorEpisodes:
         return state, (observations, rewards.float(), terminations, truncations, infos)
 
     def _sample_starts(self) -> State:
-        """Return the N first unsolved starts of 3/2 N + 64 samples; repeat them if there are fewer."""
+        """Sample 3/2 N + 64 starts; return the first N unsolved ones, repeated if there are fewer."""
         state = self._task.reset(len(self._rows) * 3 // 2 + 64, self._random)
         unsolved = (~self._task.success(*self._observe(state)[1])).cumsum(0)
         # The nth unsolved sample is the first sample at which the count of unsolved samples is n.

@@ -37,12 +37,12 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     With ``device``, actions and all returned values are torch tensors on that device (rewards are float32),
     and `step` does not wait for the device, except with a ``render_mode``, which copies each state to the
     CPU. Therefore values are not validated: all actions are clipped, NaN is kept, and in mode Disabled an
-    episode that has ended continues until its reset. In mode SameStep every step has all infos: a dict of
-    tensors ``final_obs`` and ``final_info`` have the observations and ``is_success`` of all N environments
-    before any reset; the masks ``_final_obs`` and ``_final_info`` show which episodes ended. Of 3/2 N + 64
-    starts that each step samples, environment i takes the i-th that is not solved; environments share starts
-    if fewer than N are not solved, and begin solved only if all are. A seed gives the same episodes on the
-    same type of device, but not those of NumPy.
+    episode that has ended continues until its reset. In mode SameStep, the infos of every step contain the
+    observations before any reset, ``final_obs``, and their success, ``final_info``, as dicts of tensors for
+    all N environments; the masks ``_final_obs`` and ``_final_info`` show which episodes ended. Each step
+    samples 3/2 N + 64 starts; environment i, if it is reset, gets the i-th unsolved start. If fewer than N
+    are unsolved, environments can get the same start; only if all are solved, an episode begins at its goal.
+    A seed gives the same episodes on the same type of device, but not the episodes of NumPy.
 
     Args:
         task: The task.
@@ -149,7 +149,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
 
         Raises:
             TypeError: ``seed`` is a list, a tuple or an array; ``options`` is not a dict; or ``"state"`` is
-                not a dict, which it must be if states of the task have several entries apart from ``goal``.
+                not a dict, although states of the task have several entries apart from ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
         if isinstance(seed, list | tuple | np.ndarray):
@@ -183,7 +183,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called, or an episode has ended in mode Disabled.
             ValueError: The actions have a wrong shape or dtype, contain NaN, or are Discrete actions that are
-                out of range. With a device: They are not a tensor on it, or have a wrong shape or dtype.
+                out of range. With ``device``, actions are not a tensor on it, or have a wrong shape or dtype.
         """
         if self._state is None:
             raise ResetNeeded("step() was called before the first episode; call reset() first")
@@ -247,7 +247,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     def _start_episodes(
         self, rows: np.ndarray, options: dict[str, Any] | None = None
     ) -> tuple[State, dict[str, Array]]:
-        """Start episodes in ``rows``; return all environments' state, and first observations of ``rows``."""
+        """Start episodes in ``rows``; return the state of all N, and the first observations of ``rows``."""
         starts, observations = sample_starts(self.task, self.num_envs, self.np_random, options or {}, rows)
         self._state = starts if self._state is None else replace_rows(self._state, rows, starts)
         self._elapsed[rows], self._ended[rows] = 0, False

@@ -1,1 +1,1 @@
-"""The agents, one algorithm a file."""
+"""Agents: one file for each algorithm, and the code that the algorithms share."""

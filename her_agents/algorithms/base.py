@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ModuleT = TypeVar("_ModuleT", bound=nn.Module)
 
 LOSS_INTERVAL = 100
-"""Number of updates after which `Agent.gradient_step` tests whether the loss is finite."""
+"""`Agent.gradient_step` tests once in this number of updates whether the loss is finite."""
 
 
 class Agent:
@@ -47,12 +47,12 @@ class Agent:
         seed: Seed of the initial weights, the exploration and the noise in targets.
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on the device.
-        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, products between hidden layers and products
-            for gradients use bfloat16 on CPUs that support it, and TensorFloat-32 on GPUs. All else is
-            float32.
+        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, matrix products between hidden layers and
+            matrix products for gradients use bfloat16 on CPUs that support it, and TensorFloat-32 on GPUs.
+            All other operations use float32.
         use_keys: Further keys of the observations that the agent reads.
-        critic_keys: Further keys of the observations that only the critics read, such as what a simulator
-            knows and the robot does not. Actions do not need these keys.
+        critic_keys: Further keys of the observations that only the critics read, such as a value that a
+            simulator provides, but a robot cannot measure. Actions do not need these keys.
         **options: Options of the algorithm: the fields of its options class, such as
             `her_agents.SACOptions` for `SAC`.
 
@@ -131,10 +131,11 @@ class Agent:
 
     @property
     def update_cycle(self) -> int:
-        """Number of updates after which the operations of `update` repeat.
+        """Length of the cycle in which the operations of `update` repeat, in updates.
 
-        CUDA graphs of updates depend on it. A class whose `update` depends on the number of updates in
-        another way than by ``policy_delay`` and ``target_update_interval`` must override this property.
+        A run on a GPU uses one CUDA graph for each update of a cycle. A class whose `update` depends on the
+        number of updates in another way than by ``policy_delay`` and ``target_update_interval`` must
+        override this property.
         """
         return math.lcm(getattr(self.options, "policy_delay", 1), self._target_update_interval)
 
@@ -161,8 +162,8 @@ class Agent:
         """Return the action for one observation, or N actions for N observations.
 
         Args:
-            observation: Observation of an environment, or observations of a vector environment. If it
-                consists of tensors, of N environments.
+            observation: Observation of one environment, or observations of N environments with a leading
+                axis N. Observations of tensors must have this axis.
             explore: Whether to explore.
 
         Returns:
@@ -200,12 +201,13 @@ class Agent:
     def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Take one gradient step.
 
-        An agent that does not imitate may leave out the parameter ``imitate``.
+        A class whose agents never imitate actions may omit the parameter ``imitate``.
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
-            imitate: (B,) bool, which transitions are demonstrations or belong to an offline run, so that the
-                agent may imitate them; None for none. Use it as a factor in a loss, not as an index.
+            imitate: (B,) bool, whether the agent may imitate the action of each transition: True for
+                demonstrations, for actions of a person who intervened, and in an offline run. None if it may
+                imitate none. Use this array as a factor in a loss, not as an index.
 
         Returns:
             The losses and the mean Q value, by name, as 0-d tensors on the device.
@@ -239,8 +241,8 @@ class Agent:
         Args:
             num_outputs: Number of outputs.
             num_actions: Length of the action vector that a critic reads; 0 for other networks.
-            is_critic: Whether the network reads the observations that only critics read; by default if it
-                reads actions. Passed only for agents with ``critic_keys``.
+            is_critic: Whether the network also reads ``critic_keys``; by default, if ``num_actions`` is above
+                0. Agents without ``critic_keys`` do not pass this argument.
 
         Returns:
             A module. Its arguments are a `NetworkInput` of B observations and, for a critic, (B, num_actions)
@@ -275,7 +277,7 @@ class Agent:
     def update_targets(self) -> None:
         """Set target = (1 - tau) * target + tau * online, in every ``target_update_interval``-th call only.
 
-        Each call of `update` must call this method once, since it also counts the updates.
+        Each call of `update` must call this method once, since this method also counts the updates.
         """
         self.updates += 1
         if self.updates % self._target_update_interval == 0:
@@ -300,8 +302,8 @@ class Agent:
     ) -> None:
         """Take one optimizer step on ``loss``.
 
-        Gradients are computed only for the parameters in ``inputs``; None means all that ``loss`` depends on.
-        Raise ValueError if the loss is not finite; this is tested once in `LOSS_INTERVAL` updates.
+        ``inputs`` lists the parameters whose gradients are computed; None means all parameters of the loss.
+        Once in `LOSS_INTERVAL` updates, raise ValueError if the loss is not finite.
         """
         optimizer.zero_grad()
         with bfloat16_products(self._bfloat16):
@@ -345,7 +347,7 @@ class Agent:
 
 
 def require_finite(name: str, value: float, updates: int) -> None:
-    """Raise ValueError if the measurement ``name`` of an agent is not finite after ``updates`` updates."""
+    """Raise ValueError if ``value`` is not finite; the message contains ``name`` and ``updates``."""
     if not math.isfinite(value):
         raise ValueError(
             f"{name} is {value} after {updates} updates: the agent diverged; lower learning_rate, pass "
@@ -414,6 +416,6 @@ class BoxActions:
         return scaled.to(low.dtype).clamp(low, high)
 
     def from_env(self, actions: Any) -> torch.Tensor:
-        """Convert actions of the environment, an array or tensor, to actions of a network, (B, A)."""
+        """Convert B actions of the environment, an array or a tensor, to (B, A) actions of a network."""
         vectors = torch.as_tensor(actions, device=self._low.device).reshape(len(actions), -1).float()
         return (vectors - self._low) / self._half - 1

@@ -50,7 +50,7 @@ class DQN(Agent):
         self.modules |= {"network": self.network, "target": self.target, "optimizer": self._optimizer}
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return the actions of highest Q value; to explore, take random ones with probability epsilon.
+        """Return the actions with the highest Q values; to explore, random actions with probability epsilon.
 
         If the observations have the key ``action_mask``, only valid actions are chosen.
         """
@@ -67,7 +67,7 @@ class DQN(Agent):
         return actions
 
     def best(self, inputs: NetworkInput) -> torch.Tensor:
-        """Return the number of the valid action of highest Q value, from 0, (B,)."""
+        """Return the index, from 0, of the valid action with the highest Q value for each input, (B,)."""
         values = self.network(inputs)
         if inputs.mask is not None:
             values = values.masked_fill(~inputs.mask, -torch.inf)
@@ -79,8 +79,8 @@ class DQN(Agent):
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
-            imitate: (B,) bool, which transitions the network may imitate; None for none. Has no effect unless
-                ``bc_weight`` is above 0.
+            imitate: (B,) bool, whether the network may imitate each transition; None if it may imitate
+                none. Has no effect unless ``bc_weight`` is above 0.
 
         Returns:
             ``loss`` and ``q_mean``, the mean Q value of the batch.

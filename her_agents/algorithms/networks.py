@@ -49,8 +49,8 @@ class Normalizer:
 
     Attributes:
         count: Number of vectors added so far, a 0-d int64 tensor.
-        sums: (2, D + G) float64. Row 0 contains the sum of each column of the argument of `update`, row 1 the
-            sum of the squares.
+        sums: (2, D + G) float64. Row 0 contains the sum of each column over all arguments of `update`, row 1
+            the sum of the squares.
         shift: (D,) float32, the mean of each component.
         scale: (D,) float32, the reciprocal standard deviation of each component.
     """
@@ -116,7 +116,7 @@ class GoalInputs:
     """Converts observations to `NetworkInput`: concatenated vectors, and images.
 
     An observation or a goal is a vector, an image, or a Dict or Tuple of these. Each image has its own
-    encoder, but an image of the desired goal is stacked on the channels of the image at the same place in
+    encoder, but an image of the desired goal is stacked on the channels of the image at the same path in
     ``observation`` if both have the same height and width. Vectors are normalized by the statistics that
     `update_statistics` and `of_batch` collect. Achieved and desired goals have common statistics.
 
@@ -125,15 +125,15 @@ class GoalInputs:
         device: Device of the inputs.
         keys: Keys of the observations to read.
         critic_keys: Keys of the observations that only critics read.
-        num_actions: Number of Discrete actions, whose valid ones are read from the key ``action_mask`` if the
-            space has it; 0 for other actions.
+        num_actions: Number of Discrete actions; 0 for other action spaces. If the observation space has the
+            key ``action_mask``, this mask of the valid actions is read too.
         random_shift: Largest shift of the images of a batch, in pixels; pixels at the border are repeated.
         generator: Random generator of the shifts, on the device.
 
     Attributes:
         device: Device of the inputs.
-        keys: Keys that are read for actions.
-        critic: Inputs from ``critic_keys``, or None without such keys.
+        keys: Keys of the observations that are needed to choose actions.
+        critic: `GoalInputs` of ``critic_keys``; None without such keys.
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shapes: (C, H, W) of the input of each encoder.
@@ -205,9 +205,9 @@ class GoalInputs:
         self(observations, update=True)
 
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
-        """Return the inputs for the B observations of a batch, and those for its next observations.
+        """Return the inputs for the B observations of a batch, and the inputs for its next observations.
 
-        First, only the current observations are added to the statistics of the normalizer.
+        First, the observations, but not the next observations, are added to the statistics of the normalizer.
         """
         inputs = self(batch.observations, update=True, shift=True)
         return inputs, self(batch.next_observations, shift=True)
@@ -218,8 +218,8 @@ class GoalInputs:
         """Return the network input for B observations, which are arrays or tensors.
 
         Args:
-            observations: Dict of the keys; those of critics may be missing if the input is not for critics.
-            update: Whether to add the observations to the statistics of the normalizer before.
+            observations: Dict with ``keys``. Without the ``critic_keys``, critics cannot use the result.
+            update: Whether to first add the observations to the statistics of the normalizer.
             shift: Whether to shift images randomly, by up to ``random_shift`` pixels.
         """
         vectors = self.normalizer(self._vectors(observations, update=update))
@@ -232,7 +232,7 @@ class GoalInputs:
         return NetworkInput(vectors, images, critic, mask)
 
     def _vectors(self, observations: Mapping[str, Any], *, update: bool) -> torch.Tensor:
-        """Join observations and goals, without images, to (B, D); ``update`` also updates the normalizer."""
+        """Return all vectors, concatenated, (B, D); if ``update`` is True, first update the normalizer."""
         paths = self._vector_paths + (self._achieved_paths if update else [])
         if not paths:
             count = _leaf(observations, self._probe).shape[0]  # unlike len(), may vary in an exported model
@@ -276,8 +276,8 @@ class Network(nn.Module):
         hidden: Units of each hidden layer.
         num_outputs: Units of the last layer.
         num_actions: Length of the action vector in the input of a critic; 0 for other networks.
-        is_critic: Whether the network also reads the observations that only critics read; by default if it
-            reads actions.
+        is_critic: Whether the network also reads the observations that only critics read; by default, if
+            ``num_actions`` is above 0.
         layer_norm: Whether to normalize the units of each hidden layer before the activation, by
             arXiv 1607.06450.
         bfloat16: Whether all layers but the first and the last may compute products in bfloat16, by
@@ -321,7 +321,9 @@ class Network(nn.Module):
         if self._critic_keys:
             if inputs.critic is None:
                 keys = ", ".join(map(repr, self._critic_keys))
-                raise ValueError(f"the observations for critics must have the keys {keys} (critic_keys)")
+                raise ValueError(
+                    f"observations for critics must have the keys {keys}; add them, or change critic_keys"
+                )
             parts, images = [*parts, inputs.critic.vectors], images + inputs.critic.images
         pairs = zip(self._encoders, images, strict=True)
         parts += [self.get_submodule(name)(image) for name, image in pairs]
@@ -364,7 +366,7 @@ def bfloat16_products(enabled: bool) -> Iterator[None]:
 
 
 def _shapes(key: str, observation_space: spaces.Dict) -> dict[Path, tuple[int, ...]]:
-    """Return the shapes of the vectors and images at a key, by their paths; raise TypeError for others."""
+    """Return the shape of each vector or image at a key, by path; raise TypeError for other spaces."""
     if key not in observation_space.spaces:
         raise ValueError(
             f"the agent reads {key!r} of the observations, but the observation space has only "

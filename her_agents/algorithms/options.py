@@ -26,7 +26,7 @@ PRECISIONS = ("float32", "bf16")
 
 
 UNITS = {"usual": (16, 8192)}
-"""Metadata of the field with the units of each hidden layer; the usual values, as in `ranged`."""
+"""Metadata of the field ``hidden``: the smallest and the largest usual number of units in a layer."""
 
 
 def ranged(default: Any, interval: str, usual: tuple[float, float] | None = None) -> Any:
@@ -38,7 +38,7 @@ def ranged(default: Any, interval: str, usual: tuple[float, float] | None = None
 
 
 def count(default: Any, *, at_least: int = 0, usual: tuple[float, float] | None = None) -> Any:
-    """Return a dataclass field for an integer of at least ``at_least``."""
+    """Return a dataclass field for an integer of at least ``at_least``; ``usual`` is as in `ranged`."""
     return field(default=default, metadata={"at_least": at_least, "usual": usual})
 
 
@@ -46,8 +46,8 @@ def require_values(options: Any) -> None:
     """Check all options of an object; in fields of type int, replace floats such as 1e6 by integers.
 
     Args:
-        options: Instance of a dataclass. A float must lie in the interval of its field, `ranged`. An integer
-            must be at least the bound of its field, `count`, or 1 if the field has no `count`.
+        options: Instance of a dataclass. In a field made by `ranged`, a number must lie in the interval of
+            the field. In other fields, an integer must be at least ``at_least`` of `count`, or 1 without it.
 
     Raises:
         TypeError: A flag, a string or a dict has a wrong type.
@@ -265,7 +265,7 @@ def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
 
 
 def option_meanings(options: type[AgentOptions]) -> dict[str, str]:
-    """Return the text below each field of a class of options, by name; "" if the field has none."""
+    """Return the docstring below each field of a class of options, by name; "" if a field has none."""
     found = {each.name: "" for each in fields(options)}
     for owner in reversed(options.__mro__[:-1]):
         with suppress(OSError, TypeError):  # a class without a source file

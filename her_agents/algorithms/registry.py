@@ -40,7 +40,7 @@ ALGORITHMS: dict[str, type[Agent]] = {
 }
 
 STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
-"""The default length of a run is the first number times the time limit of an episode, or the second."""
+"""Default steps of a run: `STEPS_PER_LENGTH` times the time limit, or `DEFAULT_STEPS` without a limit."""
 
 UNKNOWN_LENGTH = 1_000
 """Assumed length of an episode in a simulator without a known time limit."""
@@ -56,7 +56,7 @@ this many multiplications per batch. The threshold for GPUs was measured in `doc
 
 
 def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
-    """Choose the options that are None, except ``clip_targets``.
+    """Choose ``algo``, ``steps``, ``steps_per_epoch`` and ``updates_per_step`` where they are None.
 
     Args:
         config: The options.
@@ -64,8 +64,8 @@ def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
             ``on_device`` become those of the simulator.
 
     Returns:
-        The config with the algorithm ``"dqn"`` for Discrete actions and ``"sac"`` for others, a number of
-        steps that is proportional to the time limit of an episode, and other defaults.
+        The config with all four options. The default algorithm is ``"dqn"`` for Discrete actions, else
+        ``"sac"``; the default number of steps is proportional to the time limit of an episode.
 
     Raises:
         ValueError: An option cannot be used with a simulator.
@@ -109,9 +109,9 @@ def _of_simulator(config: Config, simulator: GoalSimulator) -> Config:
 
 
 def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
-    """If ``clip_targets`` is None, set it to whether all rewards of a random episode are -1 or 0.
+    """If ``clip_targets`` is None, set it to True if all rewards of a random episode are -1 or 0, else False.
 
-    A real robot plays no random episode; its targets are not clipped by default.
+    For a real robot, no random episode is played, and the value is False.
     """
     if config.clip_targets is None:
         config = replace(config, clip_targets=not config.real and has_sparse_rewards(env))

@@ -79,8 +79,8 @@ class SAC(Agent):
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
-            imitate: (B,) bool, which transitions the actor may imitate; None for none. Has no effect unless
-                ``bc_weight`` is above 0.
+            imitate: (B,) bool, whether the actor may imitate each transition; None if it may imitate none.
+                Has no effect unless ``bc_weight`` is above 0.
 
         Returns:
             ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; after a step of

@@ -36,7 +36,7 @@ class TD3(Agent):
     options_type = TD3Options
 
     def build(self, action_space: spaces.Space[Any]) -> None:
-        """Make the actor, the critics and their targets."""
+        """Make the actor, the critics, the target networks and the optimizers."""
         self.actions = BoxActions(action_space, self.algo, self.device)
         count = self.actions.count
         self.actor = nn.Sequential(self.make_network(count), nn.Tanh())
@@ -73,8 +73,8 @@ class TD3(Agent):
 
         Args:
             batch: B transitions, as NumPy arrays or tensors.
-            imitate: (B,) bool, which transitions the actor may imitate; None for none. Has no effect unless
-                ``bc_weight`` is above 0.
+            imitate: (B,) bool, whether the actor may imitate each transition; None if it may imitate none.
+                Has no effect unless ``bc_weight`` is above 0.
 
         Returns:
             ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean Q value of the

@@ -17,7 +17,7 @@ ENVIRONMENT_OPTIONS = {
     *("critic_keys", "demos", "offline", "on_device", "fresh_envs", "deterministic", "real"),
     *("start_share", "start_source", "start_state"),
 }
-"""Options that describe an environment, so that those of a recipe do not suit other environments."""
+"""Options that describe the environment of a recipe, and are not used for another environment."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Recipe:
 
     @property
     def policy(self) -> Path:
-        """File of the trained policy, which does not exist for every recipe."""
+        """Path of the file with the trained policy; some recipes do not have this file."""
         return FOLDER / f"{self.name}.policy"
 
     def options_for(self, env: str | None) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Recipe:
         Args:
             env: The environment, as in `her_agents.Config`. For an environment other than that of the recipe,
                 the options that describe the recipe's environment, such as ``termination``, are left out.
-                None is the environment of the recipe.
+                None means the environment of the recipe.
         """
         if env is None or env == self.options["env"]:
             return dict(self.options)

@@ -94,7 +94,7 @@ def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _from_above(offset: np.ndarray, height: float, *, close: float) -> np.ndarray:
-    """Change ``offset`` to a target farther aside than ``close``, to approach from ``height`` above it."""
+    """Return ``offset``; if its horizontal part is above ``close``, aim ``height`` above the target."""
     aside = np.linalg.norm(offset[:2])
     if aside > close:
         offset[2] += height

@@ -1,4 +1,4 @@
-"""PointReach whose observation is the picture of a camera and, as joints, one of the two coordinates."""
+"""PointReach with another observation: the picture of a camera, and only the x coordinate, as joints."""
 
 from __future__ import annotations
 

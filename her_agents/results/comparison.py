@@ -35,7 +35,7 @@ LEVEL = 0.95
 """Confidence level of all intervals."""
 
 RESAMPLES, CURVE_RESAMPLES = 10_000, 2_000
-"""Number of bootstrap resamples for the interval of a single number, and for a learning curve."""
+"""Numbers of bootstrap resamples: for the interval of one value, and for the band of a learning curve."""
 
 MAX_POINTS = 200
 """Largest number of points of a learning curve."""
@@ -65,7 +65,7 @@ STYLE: Any = {
 
 
 class Estimate(NamedTuple):
-    """A value with its 95 % interval or, if a group has fewer than 5 runs, with the range over the runs."""
+    """A value and its 95 % interval; with fewer than 5 runs, the range over the runs, or NaN (`estimate`)."""
 
     value: float
     low: float

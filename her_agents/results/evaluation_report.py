@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CELLS = {1: 8, 2: 3, 3: 2}
-"""Number of intervals of each goal component in the grid of `by_region`, by how many components vary."""
+"""Intervals per goal component in the grid of `by_region`, by the number of components that vary."""
 
 SUFFIXES = (".html", ".json", ".md")
 
@@ -81,7 +81,7 @@ class EvaluationReport:
         """Return the success rate in each cell of a grid over the desired goals, without empty cells.
 
         Each goal component that varies between episodes is divided into equal intervals: 8 if one component
-        varies, 3 if two vary, 2 if three vary. The list is empty if none or more than 3 vary.
+        varies, 3 if two vary, 2 if three vary. The list is empty if no component varies, or more than 3 vary.
         """
         varying = np.flatnonzero(np.ptp(self.goals, axis=0) > 0).tolist()
         count = CELLS.get(len(varying))

@@ -51,9 +51,9 @@ def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a checkpoint, or a policy file (suffix ``.policy``). No code in the file is executed.
 
-    If a Python file that the config names no longer exists, for example since the run is on another machine,
-    the config of the result names the file that has the same place relative to the checkpoint or, if that is
-    missing too, the file of the same name in the current folder.
+    If a Python file named in the config no longer exists, for example since the run is on another machine,
+    the config of the result names another file instead: the file at the same path relative to the checkpoint
+    or, if this file is missing too, the file of the same name in the current folder.
 
     Raises:
         CorruptFileError: The file is not a checkpoint, is damaged, or has the format of another version.
@@ -209,7 +209,7 @@ def describe_spaces(
     """Return the spaces as JSON data: the Dict of observation and goals, and the action space.
 
     ``keys`` are the further keys of the observation that the agent reads. A mask of Discrete actions is
-    always included.
+    included if the observation has one.
     """
     has_mask = isinstance(action_space, spaces.Discrete) and MASK in observation_space.spaces
     names = (*OBSERVATION_KEYS, *keys, *[MASK] * has_mask)

@@ -30,7 +30,7 @@ REMOVED = {
         "compute_reward and compute_terminated get NumPy arrays, and each batch is copied to the device",
     )
 }
-"""Options of earlier versions: the default, which saved configs may contain, and the replacement."""
+"""Removed options: the former default, which saved configs may contain, and advice for the error message."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,11 @@ class Config:
     """Number of environments that are stepped together. A function that makes a simulator gets this number
     and the device if it has the parameters num_envs and device."""
     on_device: bool = False
-    """Whether environments, replay buffer and agent exchange tensors on the device, as in a simulator. For
-    the bundled environments; a function that returns a GoalSimulator sets this option itself."""
+    """Whether environments, replay buffer and agent exchange tensors on the device, as in a simulator. Set
+    this option for the bundled environments only; it is always True if env makes a GoalSimulator."""
     steps: int = None  # type: ignore[assignment] # chosen when the environment is known
     """Length of the run: steps of all environments together. By default 4,000 times the time limit of an
-    episode, or 100,000 without a time limit; with a simulator, 200 times the time limit in all environments.
-    """
+    episode, or 100,000 without a time limit; with a simulator, 200 times the time limit per environment."""
     max_episode_steps: int | None = None
     """Steps after which episodes are truncated; by default, only the environment ends episodes."""
     seed: int = count(0)
@@ -94,17 +93,17 @@ class Config:
     """Number of transitions in the batch of each update."""
     buffer_size: int = count(1_000_000, at_least=1, usual=(5_000, 1e12))
     """Capacity of the replay buffer in transitions. The capacity is reduced if the run has fewer steps,
-    except with a simulator, where each environment has an equal part of it."""
+    except with a simulator. There, each environment has an equal share of the capacity."""
     learning_starts: int = count(1_000, usual=(0, 100_000))
     """Steps before the first update."""
     real: bool = False
-    """Whether the environment moves a real robot, so that the run makes one instance of it, takes no random
-    actions to check it, updates the agent in a thread while the robot moves, and saves all episodes also if
-    the environment fails. num_envs must be 1; --real of her train sets it."""
+    """Whether the environment moves a real robot. The run then makes only one instance of the environment,
+    takes no random actions to check it, updates the agent in a thread while the robot moves, and saves all
+    episodes even if the environment fails. num_envs must be 1; her train --real sets it to 1."""
     steps_per_epoch: int = None  # type: ignore[assignment] # chosen when the environment is known
     """Steps of an epoch, by default 4,000. At the end of an epoch, the unfinished episodes are played to
     their ends, and the agent is evaluated. With a simulator, unfinished episodes are truncated, and the
-    default is four times the time limit of an episode, in all environments."""
+    default is four times the time limit of an episode per environment."""
     evaluation_episodes: int = 50
     """Number of episodes in each evaluation; with a simulator, at least one in each environment."""
     evaluate_every: int = count(None)
@@ -118,8 +117,8 @@ class Config:
     use_keys: tuple[str, ...] = ()
     """Further keys of the observations that the agent reads, such as that of a second camera."""
     critic_keys: tuple[str, ...] = ()
-    """Further keys of the observations that only the critics read, such as what a simulator knows and the
-    robot does not. The trained policy does not need them."""
+    """Further keys of the observations that only the critics read, such as a value that a simulator provides,
+    but a robot cannot measure. The trained policy does not need these keys."""
     agent: dict[str, Any] = field(default_factory=dict)
     """Options of the algorithm by name, such as learning_rate."""
     workers: int = count(0)
@@ -134,8 +133,8 @@ class Config:
     device: str = "cpu"
     """Torch device of the agent: cpu, cuda, or auto, which uses a GPU if it is likely to be faster."""
     updates_in_graph: str = "auto"
-    """Whether updates run as CUDA graphs, which launch all their operations at once: auto, on CUDA devices,
-    and with a warning without graphs if the agent or a function waits for the device; always; or never."""
+    """Whether updates run as CUDA graphs, which launch all operations of an update at once: always; never; or
+    auto: on CUDA devices, unless the agent or a function waits for the device, which causes a warning."""
     precision: str = "float32"
     """Precision of matrix products: float32; bf16, which uses bfloat16 if the processor supports it; or auto,
     which uses bf16 where it is faster: on processors with AMX units, for large layers and batches."""
@@ -165,14 +164,14 @@ class Config:
     start_share: float = ranged(0.0, "[0, 1]")
     """Share of training episodes that begin in recorded states; not with workers or a simulator."""
     start_source: str = "curriculum"
-    """States in which these episodes begin: curriculum, at first near the ends of successful demonstrations,
-    then ever earlier while the episodes succeed; demos, all states of demonstrations; or run, states of the
-    run itself."""
+    """Recorded states for start_share: curriculum, at first states near the ends of successful
+    demonstrations, then earlier and earlier states as episodes succeed; demos, all states of demonstrations;
+    or run, states of the run itself."""
     start_state: str = "state"
-    """How these episodes begin: the key of the observations or of info_keys that has the state for
-    reset(options={"state": ...}), which also takes the "goal" of a demonstration; or a function start(env,
-    episode, t), called after a reset, that sets state t of a recorded episode and returns observation and
-    info, given as module:function or path/to/file.py:function."""
+    """How episodes of start_share begin. A key of the observations or of info_keys: by reset with the options
+    "state", the recorded value of the key, and "goal" if the state is from a demonstration. Or a function
+    start(env, episode, t), given as module:function or path/to/file.py:function, which is called after a
+    reset, sets state t of a recorded episode, and returns observation and info."""
 
     def __post_init__(self) -> None:
         require_values(self)
@@ -217,7 +216,7 @@ class Config:
         self._require_starts()
 
     def _apply_real(self) -> None:
-        """Choose options that depend on ``real``; raise ValueError for those that a robot cannot have."""
+        """Choose options that depend on ``real``; raise ValueError for options that conflict with it."""
         if self.evaluate_every is None:
             object.__setattr__(self, "evaluate_every", int(not self.real))
         if not self.real:
@@ -306,7 +305,7 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
 
 
 def with_defaults(options: Mapping[str, Any]) -> dict[str, tuple[Any, Any, tuple[float, float] | None]]:
-    """Return value, default and usual range of each option of a run, which has ``options`` in its config.
+    """Return value, default and usual range of each option of a run whose config contains ``options``.
 
     Options of the agent have names such as ``"agent.tau"``; those of an agent of your own are left out.
     """

@@ -26,7 +26,7 @@ ATTEMPTS = 10  # largest number of episodes to play for each successful episode 
 
 
 def read_demonstrations(config: Config, env: Any, info_keys: Sequence[str]) -> Demonstrations | None:
-    """Return the demonstrations of a run, or None; if ``config.demos`` is a policy, it plays in ``env``."""
+    """Return the demonstrations that ``config.demos`` names, or None; a policy plays them in ``env``."""
     name = config.demos
     if name is None:
         return None
@@ -58,7 +58,7 @@ def record_successes(
     rng: np.random.Generator,
     info_keys: Sequence[str] = (),
 ) -> list[Episode]:
-    """Play episodes with a policy until ``count`` of them succeeded at their last step; return only these.
+    """Play episodes with a policy, and return the first ``count`` episodes that succeed at their last step.
 
     Args:
         env: The environment.

@@ -138,8 +138,8 @@ def evaluate_simulator(
     Args:
         simulator: The simulator, which is reset.
         policy: ``policy(observation) -> action``, with tensors for N environments, such as `Agent.act`.
-        episodes: Number of episodes, rounded up so that all environments run equally many. So short episodes
-            do not count more often than long ones.
+        episodes: Number of episodes, rounded up to a multiple of the number of environments. All environments
+            run the same number of episodes, so that short episodes do not count more often than long ones.
         seed: Seed of the reset, if the simulator takes one.
 
     Returns:

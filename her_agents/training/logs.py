@@ -34,7 +34,7 @@ COLUMNS = (
 """First columns of every log, in order; the losses are the last columns. See `docs/training.md`."""
 
 OTHER_GOALS = ("original", "random", "desired")
-"""Strategies whose goals are not achieved goals of the row's own episode."""
+"""Strategies whose goals need not be achieved goals of the row's own episode."""
 
 Row = dict[str, float]
 
@@ -78,7 +78,7 @@ class Meter:
 
         ``relabeled_success`` is the share of relabeled transitions that are successes. ``goal_age`` is the
         mean number of steps between a relabeled transition and the transition of the same episode that
-        achieved its new goal. Values of tensors stay on their device.
+        achieved its new goal. Measurements of tensors stay on their device.
         """
         self.add({"reward_mean": batch.rewards.mean()})
         if self._zero_is_success:

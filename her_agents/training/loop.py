@@ -1,4 +1,4 @@
-"""train: epochs of a run, with its files, until it ends or is interrupted. `Run.run_epoch` is an epoch."""
+"""train: runs epochs (`Run.run_epoch`) and writes files until the run ends or is interrupted."""
 
 from __future__ import annotations
 
@@ -98,15 +98,15 @@ def train(
     Args:
         config: The options of the run, which determine its result.
         env: Function that makes the environment, used instead of ``config.env``, which is then only a name
-            in messages. With ``num_envs=1`` and ``workers=0``, a `gymnasium.Env` is also accepted; it is used
-            for evaluations too, and is not closed. So is a `GoalSimulator`.
+            in messages. A `GoalSimulator` is also accepted and, with ``num_envs=1`` and ``workers=0``, a
+            `gymnasium.Env`. Both are used for evaluations too, and are not closed.
         eval_env: Another environment for the evaluations, like ``env``.
         agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
             subclass is also accepted.
         folder: Folder of logs and checkpoints; None writes no files.
-        resume: Whether to continue the run in ``folder``. Of its options, only ``steps`` may be changed, and
-            ``env``, for example if the file of the environment has moved.
-        tensorboard: Whether to write logs for TensorBoard; None means if the package is installed.
+        resume: Whether to continue the run in ``folder``. Only the options ``steps`` and ``env`` may be
+            changed; ``env``, for example, if the file of the environment has moved.
+        tensorboard: Whether to write logs for TensorBoard. None writes them if tensorboard is installed.
         stop: Function that is called with the history, one row per epoch, after each evaluation; the run
             ends if it returns True. `is_solved` is such a function.
         on_epoch: Function that is called with the row of each completed epoch. The default prints a line per

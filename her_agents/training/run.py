@@ -102,11 +102,11 @@ class Run:
         return self.source.buffer
 
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Run], None]) -> bool:
-        """Begin new episodes, collect steps and update the agent for one epoch, then evaluate it.
+        """Begin new episodes, collect steps and update the agent for one epoch, then evaluate the agent.
 
         The seed of the reset depends on the number of calls. Before the evaluation, each environment finishes
         its current episode. While a real robot plays an episode, a thread makes the updates that are due
-        after the previous one; the robot acts with their result from the next episode on.
+        after the previous episode; the robot uses the updated policy from the next episode on.
 
         Args:
             is_interrupted: Function that is called before each step. If it returns True, the epoch ends
@@ -155,7 +155,7 @@ class Run:
         self.source.add_open()
 
     def _wait(self) -> None:
-        """Wait for the updates in the thread; raise the error of one that failed."""
+        """Wait for the updates in the thread; if they failed, raise their error."""
         learning, self._learning = self._learning, None
         if learning is not None:
             learning.result()
@@ -180,7 +180,7 @@ class Run:
             raise NotFiniteError(self.source.reason)
         measured = self._meter.read()
         if measured.pop("unclippable", 0.0):
-            raise not_clippable("others", self.config.n_steps)
+            raise not_clippable("other values", self.config.n_steps)
         for name, value in measured.items():
             require_finite(name, value, self.counts.updates)
         counts, config = self.counts, self.config
@@ -257,10 +257,10 @@ def open_run(
     eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     **workers: Any,
 ) -> Run:
-    """Make the agent, the source of episodes and the replay buffer of a run.
+    """Return a `Run` with its agent, source of episodes and replay buffer.
 
     ``saved`` is the file of the saved replay buffer of a resumed run, or None for a new run. The keyword
-    arguments ``workers`` are passed to the `Collector`. All others, and errors, are as in `her_agents.train`.
+    arguments ``workers`` are passed to the `Collector`. Other arguments and errors: see `her_agents.train`.
 
     Raises:
         ValueError: An argument cannot be used.
@@ -299,7 +299,7 @@ def open_run(
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:
-    """Reset the environment, take a random step, and return the reward and the name of the success flag."""
+    """Take a random step after a reset, and test the goal functions; return reward and success key."""
     observation, info = env.reset(seed=TEST_SEED)
     env.action_space.seed(TEST_SEED)
     rng = np.random.default_rng(TEST_SEED)

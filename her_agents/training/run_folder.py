@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class RunFolder:
     """Logs and checkpoints of one run.
 
-    The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, from
-    the best evaluation or, before the first one, the latest epoch; ``latest.pt``, for resuming, with the file
-    ``buffer-<n>.replay`` of its replay buffer; and ``history/epoch_<n>.pt``.
+    The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, of
+    the epoch with the best evaluation or, before the first evaluation, of the latest epoch; ``latest.pt``,
+    for resuming, with its replay buffer in ``buffer-<n>.replay``; and ``history/epoch_<n>.pt``.
 
     Args:
         path: The folder.
@@ -55,8 +55,8 @@ class RunFolder:
     def read_latest(self, config: Config) -> tuple[Config, dict[str, Any], Path | None]:
         """Return the complete config, the checkpoint to resume from, and the file of its replay buffer.
 
-        Options that the run has chosen, since they were None or "auto", are those of the checkpoint. The file
-        is None if it is missing.
+        Options of ``config`` that are None or "auto" get the values that the run chose. The file of the
+        replay buffer is None, with a warning, if it is missing.
 
         Raises:
             CorruptFileError: The checkpoint is damaged.
@@ -102,9 +102,9 @@ class RunFolder:
         return config, saved, self.path / buffer
 
     def open(self, run: Run, *, tensorboard: bool | None) -> None:
-        """Lock the folder, write the config, and create TensorBoard event files unless that is False.
+        """Lock the folder, write the config, and create TensorBoard event files.
 
-        If ``tensorboard`` is None, the package tensorboard may be missing.
+        If ``tensorboard`` is False, or is None and tensorboard is not installed, no event files are created.
 
         Raises:
             InUseError: Another run writes to the folder.
@@ -136,7 +136,7 @@ class RunFolder:
             ) from error
 
     def write(self, run: Run, *, ended: bool) -> None:
-        """Write the log and the checkpoints after an epoch; if the run ended, always also ``latest.pt``."""
+        """Write the log and the checkpoints of an epoch; if ``ended``, write ``latest.pt`` in any case."""
         with self._writing():
             epochs, config = run.counts.epochs, run.config
             if run.history and steps_of(run.history[-1]) == run.counts.steps:

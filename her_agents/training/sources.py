@@ -1,7 +1,7 @@
 """Sources of the episodes of a run: environments of this process, a simulator, workers, or recordings.
 
-A source fills its replay buffer, from which the run samples. A run needs nothing else of a source than the
-methods of `Source`, so another kind of source is one more class here, and one more line in `open_source`.
+A source fills its replay buffer, from which the run samples. A run uses only the attributes and methods of
+`Source`, so a new kind of source needs one class in this file, and one line in `open_source`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class Collected(NamedTuple):
-    """The steps and the episodes that a source added to the buffer."""
+    """Numbers of the steps and episodes that a call of `Source.collect` added to the buffer."""
 
     steps: int  # of all environments together
     successes: Any = (
@@ -110,7 +110,7 @@ class Source:
         return {} if self.starts is None else self.starts.measure()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
-        """Collect the steps that are added between two updates of the agent.
+        """Collect steps until the next update of the agent; return the numbers of added steps and episodes.
 
         Args:
             agent: The agent, which explores.
@@ -159,14 +159,14 @@ class EnvironmentSource(Source):
         self._ended_now.clear()
 
     def add_open(self) -> None:
-        """Add the unfinished episodes, also that of an environment that failed."""
+        """Add the unfinished episodes, including the episode of an environment that failed."""
         self._envs.truncate()
         if self._ended_now:
             self.add(self._ended_now)
         self._ended_now.clear()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
-        """Step each environment once; discard the steps of those that wait for the end of the epoch."""
+        """Step each environment once; discard steps of environments that wait for the end of the epoch."""
         actions = agent.act(self._observations, explore=True)
         self._observations, _, terminated, truncated, _ = self._envs.step(actions)
         resets = self._ended & self._next_step_mode
@@ -242,7 +242,7 @@ class SimulatorSource(Source):
 
 
 class WorkerSource(Source):
-    """Collects rounds of episodes by the workers of a `Collector`, while the agent learns.
+    """Collects rounds of episodes with the workers of a `Collector`, while the agent learns.
 
     In a round, each environment of the workers plays one episode. While the agent learns from the episodes of
     one round, the workers play the next round. The result depends on the number of workers, but not on the
@@ -278,7 +278,7 @@ class WorkerSource(Source):
 class RecordedSource(Source):
     """The recorded episodes of an offline run, all of which are in the buffer from the beginning.
 
-    ``name`` is `Config.offline`, or None if the buffer is that of a resumed run, which has the episodes.
+    ``name`` is `Config.offline`, or None in a resumed run, whose saved buffer already has the episodes.
     """
 
     def __init__(self, buffer: HindsightReplayBuffer, name: str | None) -> None:
@@ -288,7 +288,7 @@ class RecordedSource(Source):
         try:
             buffer.extend(open_episodes(name))
         except (OSError, TypeError, ValueError) as error:
-            raise ValueError(f"offline={name!r} must name recorded episodes, but: {error}") from error
+            raise ValueError(f"offline={name!r} cannot be read as recorded episodes: {error}") from error
         if not buffer.can_sample:
             raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
 
@@ -342,7 +342,7 @@ def make_single_env(
 
     For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers, and for a robot a `RealRobot`. For
     other environments, a mask of valid actions in the infos is added to the observations, unless the run uses
-    recordings, which lack it.
+    recordings, which lack the mask.
 
     Args:
         config: The options of the run.
@@ -372,7 +372,7 @@ def make_single_env(
 
 
 def _make_on_device(config: Config, env_id: str) -> GoalSimulator:
-    """Return the environments of a registered id, which has a vector environment of tensors."""
+    """Return a simulator of the registered id, whose vector environment must accept a ``device``."""
     if (spec := gym.registry.get(env_id)) is None or spec.vector_entry_point is None:
         raise ValueError(
             f"on_device=True needs an environment of tensors, such as the ids of her_envs, got {env_id!r}; "
@@ -483,7 +483,7 @@ def open_source(
 
 
 def find_function(option: str, name: Any) -> Any:
-    """Return the function if ``name``, the value of a `Config` option, is module:function, else ``name``."""
+    """Return the function if ``name`` has the form module:function; return any other ``name`` unchanged."""
     if not isinstance(name, str) or ":" not in name:
         return name
     try:

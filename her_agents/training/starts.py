@@ -2,14 +2,15 @@
 
 The states are those of demonstrations (Nair et al. 2018, section IV-D, https://arxiv.org/abs/1709.10089) or
 of the run itself. The reverse curriculum moves the starts from the end of each demonstration to its beginning
-(RFCL: Tao et al. 2024, section 4.1, https://arxiv.org/abs/2405.03379). Its rule:
+(RFCL: Tao et al. 2024, section 4.1, https://arxiv.org/abs/2405.03379). The rule of the curriculum:
 
-Demonstration i of T_i steps has a start step t_i, at first e_i, the step that reaches the goal for good. A
-start is in demonstration i with a probability proportional to t_i / T_i (1e-6 if t_i = 0), and at step
+Demonstration i of T_i steps has a start step t_i, at first e_i, the step after which all states are at the
+goal. A start is in demonstration i with a probability proportional to t_i / T_i (1e-6 if t_i = 0), at step
 min(t_i + k, T_i - 1), where k is 0, 1, 2, 3, 4 with the probabilities 1/2, 1/4, 1/8, 1/16, 1/16. After
 `SUCCESSES` successive episodes from t_i that reach their goal, t_i becomes max(t_i - `STRIDE`, 0) or, if t_i
 was 0, demonstration i is solved: it has no further starts. An episode from step t is truncated after
-e_i - t + `SLACK` steps. Unlike here, an episode of RFCL must end at its goal; but exploration may leave it.
+e_i - t + `SLACK` steps. In RFCL, an episode counts only if it ends at its goal; here, it may leave the goal
+again, since exploration can cause this.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from her_wrappers import HindsightReplayBuffer
 
 START = "start_step"
-"""Key of the info with the step of the recorded episode in whose state an episode began; -1 for others."""
+"""Info key: the step of a recorded episode at which this episode began; -1 after an ordinary reset."""
 
 SUCCESSES, STRIDE, SLACK = 3, 4, 16  # of the curriculum
 DRAWN_EPISODES = 100  # of the run, for the starts of one epoch
@@ -38,7 +39,8 @@ DRAWN_EPISODES = 100  # of the run, for the starts of one epoch
 class Starts:
     """The recorded states in which episodes can begin, shared by all environments of a run.
 
-    ``how`` is ``config.start_state`` or, if that names a function, the function.
+    ``how`` is ``config.start_state`` or, if this option names a function, the function. ``success_key`` is
+    the key of the success flag in infos.
     """
 
     def __init__(self, config: Config, env: gym.Env[Any, Any], how: Any, success_key: str) -> None:
@@ -79,7 +81,7 @@ class Starts:
                 self.curriculum = [[end if end >= self._first else -1, 0] for end in self._ends]
 
     def choose(self, rng: np.random.Generator) -> tuple[int, int]:
-        """Return the number of an episode and its step for a start, or -1 and -1 for an ordinary reset."""
+        """Choose a start; return the number of its episode and its step, or -1, -1 for an ordinary reset."""
         lengths = np.array([len(each) for each in self._episodes])
         weights = lengths - self._first
         if self.curriculum:
@@ -119,11 +121,11 @@ class Starts:
         return observation, info
 
     def limit(self, i: int, step: int) -> float:
-        """Return the number of steps after which an episode is truncated."""
+        """Return the steps after which an episode from this start is truncated; inf without a curriculum."""
         return self._ends[i] - step + SLACK if self.curriculum and step >= 0 else np.inf
 
     def end(self, i: int, step: int, *, success: bool) -> None:
-        """Move the curriculum after an episode that began in episode ``i`` at ``step``."""
+        """Update the curriculum after an episode that began in the state of episode ``i`` at ``step``."""
         if not self.curriculum or step < 0 or step != self.curriculum[i][0]:
             return
         self.curriculum[i][1] = self.curriculum[i][1] + 1 if success else 0
@@ -131,7 +133,7 @@ class Starts:
             self.curriculum[i] = [max(step - STRIDE, self._first) if step > self._first else -1, 0]
 
     def measure(self) -> dict[str, float]:
-        """Return the mean progress of the curriculum: 0 for starts at the end, 1 if all are solved."""
+        """Return the mean progress of the curriculum: from 0 to 1 (all solved); {} without a curriculum."""
         left = [(each[0] + 1) / (end + 1) for each, end in zip(self.curriculum, self._ends, strict=False)]
         return {"curriculum": 1 - float(np.mean(left))} if left else {}
 

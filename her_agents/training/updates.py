@@ -45,7 +45,7 @@ class Updates:
         meter: Collects the measurements of batches and updates.
 
     Raises:
-        TypeError: The agent has the option ``bc_weight``, but its ``update`` cannot imitate.
+        TypeError: ``bc_weight`` is above 0, but ``update`` of the agent has no parameter ``imitate``.
         ValueError: ``config.updates_in_graph`` is ``"always"``, and graphs are not possible.
     """
 
@@ -116,7 +116,7 @@ class Updates:
             meter.add(self._agent.update(rows, **imitate))
 
     def _update_in_graph(self, batch: Batch[Any] | None) -> None:
-        """Do the same as `_update` by a CUDA graph, after the first calls."""
+        """Do the same as `_update`: in the first calls without a graph, then by a CUDA graph."""
         if batch is not None:
             batch = self._copied(batch)
         agent, self._calls = self._agent, self._calls + 1
@@ -142,7 +142,7 @@ class Updates:
         return self._batch  # type: ignore[no-any-return]
 
     def _warm_up(self, batch: Batch[Any] | None) -> None:
-        """Make updates without a graph; in the last of these calls, find operations that wait."""
+        """Update without a graph; in call `EAGER_CALLS`, find operations that wait for the device."""
         device = self._agent.device
         if self._calls == 1:
             for optimizer in self._agent.modules.values():
@@ -167,7 +167,7 @@ class Updates:
                 warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
     def _capture(self, batch: Batch[Any] | None) -> tuple[torch.cuda.CUDAGraph, Meter, torch.Tensor]:
-        """Return a graph of the updates, and what it computes: measurements and TD errors."""
+        """Capture the updates; return the graph, and the measurements and TD errors that it writes."""
         graph, measured = torch.cuda.CUDAGraph(), new_meter(self._config)
         graph.register_generator_state(self._agent.generator)
         if isinstance(self._buffer, DeviceReplayBuffer):
@@ -179,14 +179,14 @@ class Updates:
         except RuntimeError as error:
             error.add_note(
                 f"{type(self._agent).__name__}.update, or a function of the buffer, cannot be captured in a "
-                "CUDA graph; the innermost line above that is yours does it; pass updates_in_graph='never' "
-                "(--updates-in-graph never)"
+                "CUDA graph; the innermost line above that is in your code is the cause; change it, or pass "
+                "updates_in_graph='never' (--updates-in-graph never)"
             )
             raise
         return graph, measured, self._agent._errors  # noqa: SLF001 - which replays write
 
     def _refuse(self, reason: str) -> None:
-        """Update without graphs from now on, and say why; raise ValueError if graphs were demanded."""
+        """Stop using graphs, with a warning; raise ValueError if ``updates_in_graph`` is ``"always"``."""
         self._in_graph = False
         text = f"{type(self._agent).__name__}.update cannot be captured in a CUDA graph: {reason}"
         if self._config.updates_in_graph == "always":

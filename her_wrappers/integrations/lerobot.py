@@ -1,7 +1,8 @@
 """LeRobot: write and read episodes as datasets of LeRobot's format v3.
 
-LeRobot writes and reads all files, except the folder ``meta/her_toolkit``: an `EpisodeArchive` of the last
-step of each episode, with the last state, flags, reset infos, and the structure and dtypes of all arrays.
+LeRobot's own code writes and reads all files outside the folder ``meta/her_toolkit``. This folder is an
+`EpisodeArchive` of the last step of each episode, with the last state, flags, reset infos, and the structure
+and dtypes of all arrays.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def to_lerobot(
 
     Args:
         episodes: Iterable of episodes with the same keys, shapes and dtypes, such as a list or an
-            `EpisodeArchive`. Memory holds one episode at a time, and the last step of each earlier one.
+            `EpisodeArchive`. One episode at a time is in memory, and the last step of each earlier episode.
         folder: Folder of the new dataset. The folder must be empty or not exist.
         fps: Steps per second.
         task: Description of the task in natural language.
@@ -111,9 +112,10 @@ def from_lerobot(
     """Yield the episodes of a local LeRobot dataset of format v3, in the order of their numbers.
 
     Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Datasets that other
-    programs wrote have no state after the last action. Therefore the last frame of an episode only gives the
-    last state, and the episode is truncated. The observations of such datasets are dicts of the features
-    ``observation.KEY`` or ``observation.images.KEY``; the key of ``observation.state`` is ``observation``.
+    programs wrote have no state after the last action. Therefore the last frame of an episode is used
+    for its last state only, and the episode is truncated. The observations of such datasets are dicts of
+    the features ``observation.KEY`` or ``observation.images.KEY``; the key of ``observation.state`` is
+    ``observation``.
 
     Files are read, and errors are raised, only while you iterate over the returned episodes.
 
@@ -130,7 +132,7 @@ def from_lerobot(
         CorruptFileError: The folder is not a dataset of format v3, a file is missing or damaged, or an
             episode is not listed, or its frames do not fit its length.
         ImportError: LeRobot is not installed.
-        ValueError: An episode is not valid, or has no actions, rewards or goals that are needed;
+        ValueError: An episode is not valid, or lacks actions, rewards or goals that are needed;
             ``on_error`` is not valid; or all episodes were skipped.
 
     Example:
@@ -181,7 +183,7 @@ def from_lerobot(
 
 
 def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
-    """Return T values of each feature, and the last step with its two states as an episode."""
+    """Return the features, with T rows each, and an episode of the last step with its two states."""
     steps, trees = len(episode), {name: getattr(episode, name) for name in FEATURES}
     is_last = np.arange(steps)[:, None] == steps - 1
     columns = {f"next.{name}": is_last & getattr(episode, name) for name in ("terminated", "truncated")}
@@ -193,8 +195,8 @@ def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
         if name in columns or 0 in rows.shape or not (is_text or rows.dtype.kind in NUMBERS):
             got = f"dtype {rows.dtype}, shape {rows.shape[1:]} per step"
             raise ValueError(
-                f"{path_name(path)} must be numbers or one string per step, got {got}; the feature {name!r} "
-                "must not be used twice; rename, change or leave out this entry"
+                f"{path_name(path)} must be numbers or one string per step, got {got}, and no other entry "
+                f"may have the same feature {name!r}; rename, change or leave out this entry"
             )
         if steps == 1 and rows.ndim > 2 and not _is_picture(rows):
             raise ValueError(f"LeRobot cannot store {path_name(path)}, with several axes, of a single step")

@@ -1,4 +1,4 @@
-"""open_episodes: recorded episodes of any kind, by name."""
+"""open_episodes: read recorded episodes of all supported formats, by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEROBOT_INFO = Path("meta") / "info.json"
 
 
 def open_episodes(name: str) -> Iterable[Episode]:
-    """Return recorded episodes.
+    """Return the recorded episodes in a folder, a file or a local Minari dataset.
 
     Args:
         name: Folder of an `EpisodeArchive` or of a LeRobot dataset, file of a saved `HindsightReplayBuffer`,

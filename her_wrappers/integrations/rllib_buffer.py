@@ -137,7 +137,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         env: Goal environment whose spaces and goal functions are used.
         capacity: Maximal number of transitions.
         num_envs: Number of environments of all env runners together. An env runner that restarts can leave
-            more open episodes than this. Then the episode whose last chunk is the oldest is truncated.
+            more open episodes than that; then the episode whose latest chunk is the oldest is truncated.
         n_step: Maximum number of steps of n-step returns; all rewards of one return are for the same goal.
         gamma: Discount factor of n-step returns.
         **options: Other arguments of `HindsightReplayBuffer`, such as ``n_sampled_goal``.

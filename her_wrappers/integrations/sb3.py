@@ -94,11 +94,11 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         termination: Rule for the terminations of relabeled steps, as in `HindsightReplayBuffer`:
             ``"recompute"``, ``"success"``, ``"keep"`` (as in SB3), ``"never"``, or a function. The default
             is ``"recompute"`` if the environment has ``compute_terminated``, and ``"keep"`` otherwise, with
-            one warning if an episode terminated at its goal. Only with DummyVecEnv, ``compute_terminated`` is
-            found by default: an exception in it would end the process of a SubprocVecEnv.
+            one warning if an episode terminated at its goal. By default, ``compute_terminated`` is
+            called only in a DummyVecEnv: in a SubprocVecEnv, an exception in it would end a worker process.
         reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action,
-            as in `HindsightReplayBuffer`. Its batch has the actions and the layout of pictures of the
-            environment.
+            as in `HindsightReplayBuffer`. The actions and pictures in the batch that the function gets have
+            the format of the environment, not of SB3.
         n_steps: Maximum number of steps of n-step returns; all rewards of one return are for the same goal.
             The ``n_steps`` of SB3's algorithms has no effect together with a custom replay buffer.
         gamma: Discount factor of n-step returns, equal to the algorithm's gamma. Unused if ``n_steps`` is 1.

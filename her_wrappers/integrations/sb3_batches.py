@@ -25,7 +25,7 @@ MAX_BYTES = 2**23
 """Maximum size in bytes of all batches that are sampled at once; a single batch may be larger."""
 
 NUM_INTERVALS = 8
-"""Number of latest intervals between additions of episodes for which the number of used batches is stored."""
+"""For this number of intervals between additions of episodes, the number of used batches is stored."""
 
 
 class TensorBatches:
@@ -33,9 +33,10 @@ class TensorBatches:
 
     Sampling several batches in one call of ``buffer.sample`` takes little more time than sampling one batch.
     But when episodes are added, unused batches are dropped. To drop few, `next` first samples m batches after
-    an addition, or a part of them if m is large. The number m is the smallest number of batches that were
-    used between two successive additions, in the last `NUM_INTERVALS` intervals. If more are needed, `next`
-    samples 1, 1, 2, 4, ... at a time. Each batch has the same distribution as if it were sampled alone.
+    an addition, or a part of them if m is large. The number m is the smallest number of batches that `next`
+    returned (used batches) between two successive additions, in the last `NUM_INTERVALS` intervals. If more
+    are needed, `next` samples 1, 1, 2, 4, ... at a time. Each batch has the same distribution as if it were
+    sampled alone.
 
     With ``discounts=True``, batches contain discounts; otherwise SB3 uses its own gamma. ``seed`` is the seed
     of the random order in which batches that were sampled together are returned.

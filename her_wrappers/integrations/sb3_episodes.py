@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from her_wrappers.recording.episode import Episode
 
 Row = list[bytes]
-"""Observations or actions of all environments at one step: one bytes object per leaf of the space."""
+"""Observations or actions of N environments at one step: one bytes object for each array of the space."""
 
 STEP = "step"
 """Info key under which the buffer stores, for each step, the number of its info in `RecordedInfos`."""
 
 
 class RecordedInfos:
-    """Info dicts, each stored under an integer: those of the steps in the buffer and in open episodes."""
+    """Stores the info dicts of the steps in the buffer and in open episodes, each under a number."""
 
     def __init__(self, n_envs: int) -> None:
         self._n_envs = n_envs
@@ -47,10 +47,10 @@ class RecordedInfos:
         return steps
 
     def keep_for_ever(self, episode: Episode) -> np.ndarray:
-        """Store the infos of a demonstration of T steps; return the keys of its infos, (T,) int64.
+        """Store the infos of a demonstration of T steps; return the numbers of its infos, (T,) int64.
 
-        These keys are -2 or less, since recorded steps have keys of at least 0, and -1 means that there is
-        none. Infos of demonstrations are never evicted.
+        These numbers are -2 or less, since infos of other steps have numbers from 0, and -1 means
+        that the info is missing. Infos of demonstrations are never evicted.
         """
         steps = np.arange(len(episode)) + min([-1, *self._by_step]) - len(episode)
         rows = ({key: column[t] for key, column in episode.infos.items()} for t in range(len(episode)))
@@ -58,7 +58,7 @@ class RecordedInfos:
         return steps
 
     def evict(self, episodes: Episodes, count: int) -> None:
-        """After ``episodes`` were stored, drop the infos of evicted steps, so that ``count`` steps remain."""
+        """Drop the infos of evicted steps after ``episodes`` were stored; ``count`` infos remain."""
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
@@ -66,7 +66,7 @@ class RecordedInfos:
     def of(self, info: Any) -> Any:
         """Return a copy of the stored info whose number is ``info[STEP]``; {} if no info has this number.
 
-        If ``info`` is a list of B dicts, return a (B,) array of infos, which SB3 passes to `compute_reward`.
+        If ``info`` is a list of B dicts, return their infos as a (B,) object array, as SB3 does.
         """
         if isinstance(info, dict):
             return copy_tree(self._by_step.get(info.get(STEP, -1), {}))
@@ -279,7 +279,7 @@ def _rows(spec: SpaceSpec, row: Row, env: int) -> Row:
 
 
 def _columns(spec: SpaceSpec, pairs: Sequence[tuple[int, Sequence[Row]]]) -> Any:
-    """Decode bytes to a tree of arrays; a pair is the index of an environment, and rows to decode for it."""
+    """Decode bytes to a tree of arrays; a pair has the index of an environment, and its rows to decode."""
     count = sum(len(rows) for _, rows in pairs)
     return spec.build([
         np.ndarray(

@@ -482,7 +482,7 @@ def _path(key: NestedKey) -> tuple[str, ...]:
 
 
 def _require(data: TensorDictBase, key: NestedKey) -> torch.Tensor:
-    """Return an entry, or raise KeyError."""
+    """Return the entry ``key``; raise KeyError if it is missing."""
     value: torch.Tensor | None = data.get(key, None)
     if value is None:
         found = list(data.keys(include_nested=True, leaves_only=True))
