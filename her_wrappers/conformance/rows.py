@@ -229,7 +229,7 @@ class Rows:
         return not (self.stored or self.has_wrong("transition", *aspects))
 
     def faults(self, known: set[tuple[str, bool]]) -> Iterator[tuple[str, Violation]]:
-        """Yield (aspect, violation) for each pair (wrong field, is relabeled) that ``known`` lacks; add it."""
+        """Yield (aspect, violation) for each pair (wrong field, is relabeled) not in ``known``; add it."""
         for aspect, key in ((aspect, key) for aspect, fields in FIELDS.items() for key in fields):
             kinds = {(key, bool(kind)) for kind in np.unique(self.is_relabeled[self.wrong[key]])} - known
             wrong = self.wrong[key] & np.isin(self.is_relabeled, [kind for _, kind in kinds])

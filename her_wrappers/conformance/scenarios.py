@@ -311,7 +311,7 @@ class Round(NamedTuple):
     situation: str
     rows: Rows
     marked: int  # in the old episodes, step t has priority 20 if t equals ``marked``, else 1
-    num_old: int  # number of old episodes, those that were added before the last update of priorities
+    num_old: int  # number of old episodes: episodes that were added before the last update of priorities
 
 
 @scenario(60, "sample by priority, then relabel as usual", "priorities")
