@@ -152,7 +152,7 @@ def record(
 def _recorded_keys(made: Any, make_other: Callable[[], Any], info_keys: Sequence[str]) -> list[str]:
     """Return the keys of the infos to record; raise CommandError for a key that the infos lack."""
     info = dict.fromkeys(["is_success", *info_keys])
-    if not find_robot(made):  # else no second robot, and no random action
+    if not find_robot(made):  # a robot gets no second instance and no random action
         with make_other() as other:  # not `made`, which gets its own seed
             observation, info = other.reset(seed=0)
             action, rng = other.action_space.sample(), np.random.default_rng(0)
@@ -173,7 +173,7 @@ def _first_seed(seed: int, recorded: int, only_successes: bool) -> int:
 
 
 class _Recording:
-    """Adds up to ``count`` episodes to an archive: those with the info ``flag`` at the end, or any if ""."""
+    """Adds up to ``count`` episodes to an archive; if ``flag`` is an info key, only successes."""
 
     def __init__(self, archive: EpisodeArchive, count: int, flag: str, advance: Callable[[], None]) -> None:
         self._archive, self._count, self._flag, self._advance = archive, count, flag, advance

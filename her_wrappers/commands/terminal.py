@@ -229,7 +229,7 @@ class ReportOptions:
     """Exit with code 1 for any finding, also for warnings and infos."""
 
     def prefixes(self) -> dict[str, Any]:
-        """Return ``select`` and ``ignore``, if given, as lists of prefixes in capitals, split at commas."""
+        """Return a dict of ``select`` and ``ignore`` (if given), each a list of prefixes in capitals."""
         values = {"select": self.select, "ignore": self.ignore}
         return {
             name: ",".join(each).replace(" ", "").upper().split(",") for name, each in values.items() if each

@@ -210,8 +210,8 @@ def _new_runs(
 ) -> tuple[list[tuple[Config, Path]], Any]:
     """Return the config and the folder of a new run for each seed, after a check of the environment.
 
-    The second result is the environment (a simulator or a real robot, which ``stack`` closes) if all runs
-    must share it, else None.
+    The second result is the simulator or the real robot, which ``stack`` closes; None if the environment is
+    neither, or if ``run.jobs`` is above 1.
     """
     from her_agents.algorithms.registry import choose_algorithm, make_agent, resolve_auto
     from her_agents.training.sources import find_function, make_single_env

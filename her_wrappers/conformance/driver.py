@@ -1,4 +1,4 @@
-"""BufferDriver adds numbered episodes to a buffer and to its oracle, and compares sampled rows with both."""
+"""BufferDriver adds numbered episodes to a buffer and an oracle, and compares sampled rows with the latter."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TOLERANCE = 1e-5
 """Allowed relative error of rewards and discounts, which may be float32."""
 
 ENOUGH = 25.0
-"""Steps are reported as missing if at least this number of their rows is expected (exp(-25) is 1e-11)."""
+"""If at least this number of rows is expected and none is found, a rule reports it: exp(-25) is 1e-11."""
 
 Values: TypeAlias = Any
 """A (B,) array. The alias is Any, since NumPy's operators are annotated to return Any."""

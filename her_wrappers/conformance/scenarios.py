@@ -37,7 +37,7 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 
 @dataclass
 class Result:
-    """Rows that a scenario sampled in one or several states of a buffer, and other facts for its rules."""
+    """Rows that a scenario sampled, one `Rows` for each state of a buffer, and other facts for its rules."""
 
     rows: Sequence[Rows]
     facts: Any = None
@@ -46,7 +46,7 @@ class Result:
 
 
 class Scenario(NamedTuple):
-    """A function that runs a scenario, and the texts of its rules."""
+    """A function that runs a scenario, and fields of the scenario's rules."""
 
     number: int  # last two digits of the codes of its rules on rows; from 80 on, it has none
     run: Callable[[Make], Result]
@@ -235,8 +235,8 @@ def changed_batches(make: Make) -> Result:
 def saved_and_loaded(make: Make, *, into_used: bool = False) -> Result:
     """Save a buffer with an open episode, load it, end the episode, add others, and evict some.
 
-    With ``into_used``, the buffer that loads it contains other episodes before. The facts are two lists of
-    batches, which the saved and the loaded buffer return for the same calls.
+    With ``into_used``, the buffer that loads the file already has other episodes. The facts are two lists
+    of batches, which the saved and the loaded buffer return for the same calls.
     """
     driver = make(strategy="episode", buffer_size=USED_CAPACITY).add_episodes([5, 6, 7] * 5, ENDS)
     if into_used:
@@ -382,7 +382,7 @@ def seeds(make: Make) -> Result:
 
 @scenario(81, "")
 def global_generators(make: Make) -> Result:
-    """Use a buffer; the facts are {name of each global generator that it used: whether it seeded this}."""
+    """Use a buffer; the facts are {name of a global generator that the buffer used: whether it was seeded}."""
     changed: set[str] = set()
 
     def use_buffer() -> None:

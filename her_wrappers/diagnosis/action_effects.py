@@ -33,10 +33,9 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
     change of the achieved goal (row 0), or of any component of the state (row 1), in the same step or the
     next. Correlations that chance can explain are 0; a component that is constant in each episode has NaN.
 
-    ``shares[lag]``, for each of `LAGS`, is a share of variance from 0 to 1: how much of a change the actions
-    ``lag`` steps later explain in a linear regression, for the change of which they explain most. With a
-    negative lag, changes that the state before them explains as well do not count, since this state shows
-    actions that take effect later.
+    ``shares[lag]``, for each of `LAGS`, is the largest share of the variance of a change that the actions
+    ``lag`` steps later explain in a linear regression. With a negative lag, changes that the state before
+    them explains as well do not count, since this state shows actions that take effect later.
 
     Absolute values of actions and of changes are tried too. Episode means are subtracted first, since an
     action that is repeated in a whole episode proves nothing. The result is None for image observations, for

@@ -103,7 +103,7 @@ def finite(rows: np.ndarray) -> np.ndarray:
 
 
 def flat(leaf: np.ndarray) -> np.ndarray:
-    """Return an array of N rows with any further axes as (N, K)."""
+    """Return an array of N rows, reshaped to (N, K)."""
     return leaf.reshape(len(leaf), -1)
 
 
