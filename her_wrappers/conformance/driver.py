@@ -1,4 +1,4 @@
-"""BufferDriver adds numbered episodes to a buffer and an oracle, and compares sampled rows with the latter."""
+"""BufferDriver adds episodes to a buffer and an oracle, and compares sampled rows with the oracle."""
 
 from __future__ import annotations
 

@@ -382,7 +382,7 @@ def seeds(make: Make) -> Result:
 
 @scenario(81, "")
 def global_generators(make: Make) -> Result:
-    """Use a buffer; the facts are {name of a global generator that the buffer used: whether it was seeded}."""
+    """Use a buffer; the facts are {name of a global generator that was used: whether it was seeded}."""
     changed: set[str] = set()
 
     def use_buffer() -> None:
