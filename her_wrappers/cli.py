@@ -46,7 +46,7 @@ REMOVED = {
     "show-relabeling": "copy the program examples/show_relabeling.py of the repository, which draws it",
     "watch --keys": "play with gymnasium.utils.play.play(env, keys_to_action={'a': action, ..})",
 }
-"""What replaces a removed command or option, until version 1.0."""
+"""Replacements of removed commands and options, which error messages state until version 1.0."""
 
 REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
 """Packages whose versions a bug report needs."""

@@ -255,10 +255,10 @@ class RuleSet(Mapping[str, Rule]):
 
     Reports show findings of one severity in the order of ``families``, the first digits of the codes.
 
-    A finding that another finding explains is hidden. ``chains`` lists what explains what: a chain is a
-    sequence of families, each of which is written as codes or prefixes of codes, separated by spaces. A
-    finding hides the findings of the later families of its chain: with the chain ``("GE4", "GE501 GE502")``,
-    a finding of GE401 hides those of GE501 and GE502. Hidden rules hide in turn, also in other chains.
+    A finding that another finding explains is hidden. Each of ``chains`` is a sequence of groups of rules; a
+    group is a str of codes or prefixes of codes, separated by spaces. A finding hides the findings of all
+    later groups of its chain: with the chain ``("GE4", "GE501 GE502")``, a finding of GE401 hides those of
+    GE501 and GE502. A finding also hides those of the rules in ``Rule.implies``. Hidden rules hide in turn.
     """
 
     def __init__(self, families: str = "0123456789", chains: Sequence[Sequence[str]] = ()) -> None:
@@ -385,7 +385,7 @@ class RuleSet(Mapping[str, Rule]):
 
 
 def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
-    """Apply rules whose ``needs`` are met; violations of a rule with equal ``subject`` form one finding."""
+    """Return the findings of rules whose ``needs`` are met, one for each rule and subject of violations."""
     findings = []
     for rule in sorted(rules, key=lambda rule: rule.is_last):
         if any(map(evidence.missing, rule.needs)):
@@ -413,7 +413,7 @@ def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
 
 
 def unmet_needs(evidence: EvidenceLike, rules: Iterable[Rule]) -> list[NotExercised]:
-    """Return each unmet need, with the rules that have it; only the first unmet need of a rule counts."""
+    """Return each unmet need with the codes of its rules; of each rule, only the first unmet need counts."""
     gaps: dict[str, list[str]] = {}
     for rule in rules:
         needs = (*rule.needs, *rule.inconclusive_without)

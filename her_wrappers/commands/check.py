@@ -69,7 +69,7 @@ def check(
                 replicas=replicas,
                 on_step=advance,
             )
-        except PolicyError as error:  # what is wrong with the environment may be the cause
+        except PolicyError as error:  # a fault of the environment may be the cause
             failure, report = error, error.report
     code = reporting.finish(report, location)
     if failure is not None:

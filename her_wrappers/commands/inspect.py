@@ -85,9 +85,9 @@ def inspect(
 def summarize(archive: EpisodeArchive) -> dict[str, Any]:
     """Return a summary of all episodes, with the keys of ``her inspect --json``.
 
-    ``success`` is the share of episodes whose last step is a success, ``success_once`` that with a success in
-    any step. Both are None if a flag was not recorded, ``goals`` if observations have no goals. An archive
-    without episodes has only the keys ``episodes`` and ``steps``.
+    ``success`` is the share of episodes whose last step is a success, ``success_once`` the share of episodes
+    with any such step. Both are None if the flag of a step is missing, ``goals`` is None if observations have
+    no goals. Without episodes, the summary has only the keys ``episodes`` and ``steps``.
     """
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
@@ -120,10 +120,10 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
-    """Return the numbers of cells with ``desired`` and ``achieved`` goals, and the share that is ``covered``.
+    """Return ``desired`` and ``achieved``, the numbers of cells with such goals, and the share ``covered``.
 
-    That is the share of cells with a desired goal that also have an achieved goal, of any episode. None if
-    goals are empty, or if desired and achieved goals differ in shape.
+    ``covered`` is the share of the cells with desired goals that also have achieved goals, of any episodes.
+    Return None if goals are empty, or if desired and achieved goals differ in shape.
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():
@@ -148,7 +148,7 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
 
 
 def _goals(batch: Episodes) -> np.ndarray | None:
-    """Return N desired goals, then N achieved goals, (2 N, G); None if, for example, their shapes differ."""
+    """Return N desired goals, then N achieved goals, (2 N, G); None if they are empty or differ in shape."""
     trees = [leaf_arrays(batch.observations[name]) for name in ("desired_goal", "achieved_goal")]
     desired, achieved = ([(leaf.shape, leaf.dtype.kind in STRINGS) for leaf in leaves] for leaves in trees)
     if desired != achieved or not all(trees) or not all(leaf.size for leaf in trees[0]):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def is_run(name: str) -> bool:
-    """Whether a name means a run, a checkpoint or a policy file, not an environment or a function."""
+    """Return whether a name is that of a run, a checkpoint or a policy file."""
     return name != "random" and (Path(name).exists() or Path(name).suffix in {".pt", ".policy"})
 
 

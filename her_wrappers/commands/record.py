@@ -66,8 +66,8 @@ def record(
         out: Folder of the archive. If the archive exists, episodes are added to it.
         episodes: Number of episodes to record.
         policy: random, the folder of a run, a checkpoint, a policy file, module:function or
-            path/to/file.py:function. Random actions respect a mask of valid actions, which must be in the
-            observation if workers record.
+            path/to/file.py:function. Random actions respect a mask of valid actions; with workers, the mask
+            must be in the observation.
         noise: Noise of the policy's actions. For a Box with bounds, the standard deviation relative to half
             of the range; for other action spaces, the probability of a random action.
         only_successes: Record only episodes whose last step is a success.
@@ -152,7 +152,7 @@ def record(
 def _recorded_keys(made: Any, make_other: Callable[[], Any], info_keys: Sequence[str]) -> list[str]:
     """Return the keys of the infos to record; raise CommandError for a key that the infos lack."""
     info = dict.fromkeys(["is_success", *info_keys])
-    if not find_robot(made):  # else no second robot, and no random action
+    if not find_robot(made):  # a robot gets no second instance and no random action
         with make_other() as other:  # not `made`, which gets its own seed
             observation, info = other.reset(seed=0)
             action, rng = other.action_space.sample(), np.random.default_rng(0)
@@ -173,7 +173,7 @@ def _first_seed(seed: int, recorded: int, only_successes: bool) -> int:
 
 
 class _Recording:
-    """Adds up to ``count`` episodes to an archive: successes by the info ``flag``, or all if it is ""."""
+    """Adds up to ``count`` episodes to an archive; if ``flag`` is an info key, only successes."""
 
     def __init__(self, archive: EpisodeArchive, count: int, flag: str, advance: Callable[[], None]) -> None:
         self._archive, self._count, self._flag, self._advance = archive, count, flag, advance
@@ -196,7 +196,7 @@ class _Recording:
 
 
 class _Actor:
-    """Chooses actions for one environment: a policy's actions with noise; random ones if policy is None."""
+    """Chooses actions for one environment: those of the policy, with noise, or random ones if it is None."""
 
     def __init__(self, policy: terminal.Policy | None, space: gym.Space[Any], noise: float) -> None:
         self._policy, self._space, self._noise = policy, space, noise

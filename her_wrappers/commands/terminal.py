@@ -56,9 +56,9 @@ def message_of(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """Turn ``errors`` into CommandError: exit code 3 if a file is missing or damaged, else ``exit_code``.
+    """Convert ``errors`` to CommandError: exit code 3 if a file is missing or damaged, else ``exit_code``.
 
-    Exceptions of the user's code pass, also those of these types; `her_wrappers.cli.main` reports them.
+    Errors that the user's code raised are not converted; `her_wrappers.cli.main` reports them.
     """
     try:
         yield
@@ -73,7 +73,7 @@ def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def advises_folder(run: object) -> Iterator[None]:
-    """Add to an EnvNameError the advice to run the command in the folder in which ``run`` was started."""
+    """Extend the message of an EnvNameError: run the command in the folder in which ``run`` was started."""
     try:
         yield
     except EnvNameError as error:
@@ -183,7 +183,7 @@ def parse_options(
     example: str = "n_bits=5",
     parse_value: Callable[[str], Any] = json.loads,
 ) -> dict[str, Any]:
-    """Return options from ``name=value`` pairs. A value that ``parse_value`` does not accept is a string.
+    """Return a dict of options from texts ``name=value``. Values that ``parse_value`` rejects remain strings.
 
     ``flag`` and ``example`` are for error messages.
 
@@ -229,7 +229,7 @@ class ReportOptions:
     """Exit with code 1 for any finding, also for warnings and infos."""
 
     def prefixes(self) -> dict[str, Any]:
-        """Return lists of prefixes in capitals, ``select`` and ``ignore``, split at commas."""
+        """Return a dict of ``select`` and ``ignore`` (if given), each a list of prefixes in capitals."""
         values = {"select": self.select, "ignore": self.ignore}
         return {
             name: ",".join(each).replace(" ", "").upper().split(",") for name, each in values.items() if each
@@ -237,7 +237,7 @@ class ReportOptions:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """If the report is not text, redirect what the user's code prints from stdout to stderr."""
+        """Redirect the output of the user's code from stdout to stderr, unless the report is text."""
         with contextlib.redirect_stdout(sys.stdout if self.format == "text" else sys.stderr):
             yield
 

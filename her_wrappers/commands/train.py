@@ -66,7 +66,7 @@ class RunOptions:
     """Folder of a run to continue; of the options of the run, only --steps and ENV may be changed."""
     out: Path | None = None
     """Folder of logs and checkpoints, by default runs/NAME-ALGO-SEED, or runs/NAME-ALGO-run2-SEED and so on
-    if that has a run; with --seeds, folder of all runs. If this has runs already, they are continued."""
+    if that has a run; with --seeds, the folder of all runs, in which existing runs are continued."""
     recipes: FlagCreatePairsOff[bool] = False
     """List the recipes, and exit."""
     seeds: Positive = 1
@@ -170,7 +170,7 @@ def _base_options(run: RunOptions, env: str | None) -> dict[str, Any]:
 
 
 def _given_options(config: ConfigOptions, words: Sequence[str], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the config on the command line, except those that equal ``base``."""
+    """Return the options of `Config` on the command line, except those with the same value in ``base``."""
     options = {word.partition("=")[0][2:].replace("-", "_") for word in words if word.startswith("--")}
     names = {each.name for each in fields(Config)} & {each.removeprefix("no_") for each in options}
     given = {name: getattr(config, name) for name in names}
@@ -210,12 +210,13 @@ def _new_runs(
 ) -> tuple[list[tuple[Config, Path]], Any]:
     """Return the config and the folder of a new run for each seed, after a check of the environment.
 
-    If the environment is a simulator or a real robot, it is returned too, and closed by ``stack``.
+    The second result is the simulator or the real robot, which ``stack`` closes; None if the environment is
+    neither, or if ``run.jobs`` is above 1.
     """
     from her_agents.algorithms.registry import choose_algorithm, make_agent, resolve_auto
     from her_agents.training.sources import find_function, make_single_env
 
-    here = Path.cwd()  # which the environment may change
+    here = Path.cwd()  # the environment may change the current folder
     recipe = read_recipe(run.recipe) if run.recipe else None
     options = merge_options(base, given)
     if recipe and options["env"] == recipe.options["env"]:
@@ -268,7 +269,10 @@ def _new_runs(
 
 
 def _choose_clipping(config: Config, env: Any) -> Config:
-    """Choose whether to clip targets, after a random step unless it is a robot; print that they are not."""
+    """Return ``config`` with a choice of ``clip_targets``; print the reason if targets are not clipped.
+
+    Without a robot, raise an error if targets are clipped and a random step's reward is outside [-1, 0].
+    """
     from her_agents.algorithms.registry import choose_clipping
     from her_agents.training.run import take_random_step
     from her_agents.training.updates import require_clippable
@@ -311,9 +315,9 @@ def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: Goa
 
 
 def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> int:
-    """Train each of the runs, a config and a folder; return the exit code, not 0 if one was interrupted.
+    """Train runs, pairs (config, folder); return the exit code, 130 if a run was interrupted, else 0.
 
-    ``env`` is the simulator or the robot of all runs, or None: each run makes its environments.
+    ``env`` is the simulator or the robot of all runs, or None if each run makes its own environments.
     """
     from her_agents.training.loop import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
@@ -337,9 +341,9 @@ def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> in
 
 
 def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
-    """Return whether a run has all its steps or, if it may stop early, is solved; if so, print this.
+    """Return whether a saved run has all its steps or, with ``stop``, is solved; if so, print a message.
 
-    A run with other options is not complete; to continue it is an error.
+    A saved run whose options differ from ``config`` is not complete; training then raises an error.
     """
     from her_agents.training.checkpoints import load_checkpoint
     from her_agents.training.logs import steps_of

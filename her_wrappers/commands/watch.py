@@ -38,7 +38,7 @@ def watch(
 ) -> None:
     """Show an environment with an agent, a policy or random actions, and measure the success rate.
 
-    Escape stops.
+    Press escape to stop.
 
     For example:
 

@@ -49,9 +49,9 @@ class ReplayAdapter(ABC):
         name: Name and version of the buffer.
         offers: Features that the buffer supports: a set of keys of `OFFERS`, at least one of them a strategy.
         samples_open_episodes: Whether steps of open episodes are sampled, with goals from the steps so far;
-            None if this is not stated, so that both are accepted.
-        evicts: Whether a full buffer removes whole ``"episodes"`` or single ``"steps"``; None if this is not
-            stated, so that both are accepted.
+            None if the buffer does not document this, so that the check accepts both.
+        evicts: Whether a full buffer removes whole ``"episodes"`` or single ``"steps"``; None if the buffer
+            does not document this, so that the check accepts both.
         ends_all_episodes: Whether `end_episode` ends the open episodes of all environments, as the buffer
             documents it.
         termination: When relabeled transitions terminate, as the buffer documents it.

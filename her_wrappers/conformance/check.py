@@ -26,9 +26,9 @@ def check_replay(
     Each scenario adds episodes to new buffers and samples batches. Each goal contains the number of its
     episode and the number of its step, so each sampled row (one transition of a batch) can be compared with
     the transition that was added.
-    Statistical tests allow six standard deviations. The findings depend only on ``seed`` if the buffer takes
-    all random numbers from generators that it seeds with its argument ``seed``, and if no scenario exceeds
-    its time limit.
+    Statistical tests report only deviations of more than six standard deviations. The findings depend only on
+    ``seed`` if the buffer takes all random numbers from generators that it seeds with its argument ``seed``,
+    and if no scenario exceeds its time limit.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.
@@ -42,14 +42,14 @@ def check_replay(
         The report, which counts the episodes of all scenarios; call ``report.raise_if_errors()`` in a test.
 
     Raises:
-        TypeError: ``adapter`` is not a subclass of `ReplayAdapter` with all abstract methods, its ``name`` is
-            not a str, or its ``offers`` is not a set.
-        ValueError: The adapter offers an unknown feature or no strategy, or has an unknown ``termination``; a
-            rule code is unknown; or ``seed`` is not an integer >= 0.
+        TypeError: ``adapter`` is not a subclass of `ReplayAdapter`, does not define all abstract methods, or
+            has a ``name`` that is not a str or ``offers`` that are not a set.
+        ValueError: The adapter offers an unknown feature or no strategy, or has an unknown ``termination`` or
+            ``evicts``; a rule code is unknown; or ``seed`` is not an integer >= 0.
     """
     rules = REPLAY_RULES.select(select, ignore)
     seed = require_count("seed", seed, at_least=0)
-    # In this suite, inconclusive_without has the scenarios of a rule.
+    # In this suite, inconclusive_without lists the scenarios of a rule.
     needed = {name for rule in rules for name in rule.inconclusive_without}
     results = ScenarioResults(require_adapter(adapter), seed, max_seconds, needed)
     findings = REPLAY_RULES.judge(results, rules)

@@ -1,4 +1,4 @@
-"""BufferDriver adds numbered episodes to a buffer and to its oracle, and samples rows that it compares."""
+"""BufferDriver adds episodes to a buffer and an oracle, and compares sampled rows with the oracle."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class ScenarioError(ValueError):
 class BufferDriver:
     """A new buffer and its oracle, with methods that add episodes to both and sample rows.
 
-    ``env`` has arguments of a new `ConformanceEnv`, or is one that already has episodes. ``options`` are
-    passed to the adapter. If the adapter does not offer ``strategy`` or several environments, the first one
-    of `STRATEGIES` that it offers and one environment are used instead. ``changed_arguments`` and
-    ``changed_batches`` have names of values that the buffer changed, but should not.
+    ``env`` is a `ConformanceEnv`, or a dict of arguments for a new one; the adapter gets ``options``. If the
+    adapter does not offer ``strategy``, the first one of `STRATEGIES` that it offers is used; if it does not
+    offer several environments, one is used. ``changed_arguments`` and ``changed_batches`` are the names of
+    arguments and of batch keys whose values the buffer changed, which is a fault.
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class BufferDriver:
             self.add(*step)
 
     def end_episode(self, env_index: int = 0) -> None:
-        """End the open episode of an environment; some adapters end those of all (`ends_all_episodes`)."""
+        """End the open episode of an environment or, if the adapter ``ends_all_episodes``, of all of them."""
         self.buffer.end_episode(env_index)
         for index in sorted(self.oracle.open) if self.adapter.ends_all_episodes else [env_index]:
             self.oracle.end_episode(index)
 
     def reload(self, other: ReplayAdapter | None = None) -> None:
-        """If this is offered, save the buffer, load it into ``other`` or a new one, and continue with it."""
+        """If saving is offered, save the buffer, load it into ``other`` or a new buffer, and use that one."""
         if "save" not in self.adapter.offers:
             return
         other = other or self.adapter(self.env, seed=self.seed + 1, **self.options)
@@ -121,7 +121,7 @@ class BufferDriver:
 
     @contextlib.contextmanager
     def watched(self, arguments: Mapping[str, Any]) -> Iterator[None]:
-        """Note which arguments of a method the block changes, by name."""
+        """Add the names of ``arguments`` that change in the with statement to ``changed_arguments``."""
         before = copy.deepcopy(dict(arguments))
         yield
         self.changed_arguments |= {key for key in before if not identical(arguments[key], before[key])}
@@ -131,7 +131,7 @@ class BufferDriver:
         return [self.read(self.buffer.sample(rows), rows) for _ in range(count)]
 
     def read(self, batch: Any, rows: int) -> dict[str, np.ndarray]:
-        """Return copies of a batch's arrays; raise ScenarioError unless they are valid for ``rows`` rows."""
+        """Return copies of a batch's arrays; raise ScenarioError if a key, a shape or a dtype is wrong."""
         spaces = self.env.observation_space.items()
         needed = {prefix + key: space.shape or () for prefix in ("", "next_") for key, space in spaces}
         needed |= {"action": (1,), "reward": ()}

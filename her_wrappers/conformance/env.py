@@ -13,11 +13,11 @@ from her_wrappers.conformance.oracle import StoredEpisode
 from her_wrappers.recording.episode import Episode
 
 SHIFT = 1 / 3
-"""Added to numbers, so that a conversion to a smaller dtype changes them."""
+"""Fraction that is added to values, so that a conversion to a smaller dtype changes them."""
 
 ACTION_SCALE = 1024.0
 CODES = 2**22
-"""Number of codes of a discrete goal, which needs 44 bits of an integer."""
+"""Number of codes that a discrete goal can have; the goal episode * CODES + code has up to 44 bits."""
 
 EndOfEpisode: TypeAlias = Literal[
     "time limit", "crash", "success", "crash at the time limit", "success at the time limit"
@@ -39,7 +39,7 @@ class Transition(NamedTuple):
 
 
 Step: TypeAlias = tuple[Transition, tuple[StoredEpisode, int]]
-"""A step as arrays, and for the oracle as its episode of pairs (episode, code) and its number."""
+"""A step twice: as arrays for the buffer; and for the oracle, as its episode of integers and the step t."""
 
 
 class ConformanceEnv(gym.Env[Any, Any]):
@@ -101,7 +101,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         return rows.reshape(*rows.shape[:-1], 2, 2).astype(np.uint8)
 
     def decode(self, goals: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers that are encoded in each goal, rounded: its episode and its code."""
+        """Return the episodes and the codes of goals, two (B,) int64 arrays, rounded to integers."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
             episode, code = np.divmod(round_to_int(goals, 2**62), CODES)
@@ -112,13 +112,13 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     @staticmethod
     def observation(episode: Any, t: Any) -> np.ndarray:
-        """Return the observations of states (episode, t), (B, 3); the last number needs all bits."""
+        """Return the observations of states (episode, t), (B, 3) float32; the last value needs all bits."""
         episode, t = np.asarray(episode), np.asarray(t)
         return np.stack([episode, t, (7 * episode + t) % 64 + SHIFT], axis=-1).astype(np.float32)
 
     @staticmethod
     def action(episode: Any, t: Any) -> np.ndarray:
-        """Return the actions of steps (episode, t), (B, 1)."""
+        """Return the actions of steps (episode, t), (B, 1) float32."""
         return (np.asarray(episode) + (np.asarray(t) + SHIFT) / ACTION_SCALE)[..., None].astype(np.float32)
 
     @staticmethod
@@ -160,13 +160,13 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     @staticmethod
     def reaches(achieved: Any, goal: Any, info: Any = None) -> bool:
-        """Return whether the goal is reached."""
+        """Return whether the pair ``achieved`` reaches the pair ``goal``."""
         return achieved[0] == goal[0] and achieved[1] - goal[1] in {0, 1}
 
     # --- episodes ---
 
     def episode(self, length: int, end: EndOfEpisode = "time limit") -> tuple[Episode, StoredEpisode]:
-        """Return the next episode: with arrays, and with pairs (episode, code) for the oracle."""
+        """Return the next episode twice: as arrays, and for the oracle as pairs (episode, code)."""
         number = len(self.episodes)
         desired = [(number, self.unreached + t // 2 * 2 * self.changing) for t in range(length + 1)]
         achieved = [(number, t) for t in range(length + 1)]
@@ -197,7 +197,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         )
 
     def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Step]:
-        """Yield the steps of the next episode, which the driver appends when its first step is added."""
+        """Yield the steps of the next episode; `BufferDriver.add` appends the episode to ``episodes``."""
         arrays, numbers = self.episode(length, end)
         for t in range(length):
             last = t + 1 == length
@@ -210,7 +210,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
 
 def round_to_int(values: Any, limit: int = 2**31) -> np.ndarray:
-    """Return values rounded to int64; -1 for values that are NaN or at least ``limit`` in absolute value."""
+    """Return rounded values, int64; -1 for NaN and too large floats, 0 for too large unsigned integers."""
     values = np.asarray(values)
     if values.dtype.kind == "f":
         values = values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Oracle: the steps that a correct replay buffer contains, and the values that a row of each step has.
+"""Oracle: the steps that a correct replay buffer contains, and the values that a row of each step must have.
 
 The oracle is plain Python on one step at a time. States, goals, actions and infos can be any values: numbers
 that stand for arrays in `check_replay`, nested lists in the tests of this repository's buffers.
@@ -18,7 +18,7 @@ SOURCES: dict[str, Callable[[int, int], Sequence[int]]] = {
     "final": lambda t, length: [length],
     "episode": lambda t, length: range(1, length + 1),
 }
-"""States of an episode of ``length`` steps whose achieved goal may replace the goal of step t."""
+"""For each strategy, a function that returns the states s whose goal ag_s may replace the goal of step t."""
 
 
 @dataclass
@@ -34,16 +34,16 @@ class StoredEpisode:
     first: int = -1  # number of step 0, counted over all complete episodes; -1 while the episode is open
     env: int = 0  # index of the environment
     was_interrupted: bool = False  # whether a reset ended the episode
-    saved_at: int = -1  # number of steps when the open episode was saved; a loaded buffer may end it there
+    saved_at: int = -1  # steps of the open episode when it was saved, else -1; loading may end it there
 
     def __len__(self) -> int:
         return len(self.actions)
 
 
 class ExpectedRow(NamedTuple):
-    """The expected values of the row that begins at a step and has a goal."""
+    """The expected values of a row, which follow from its first step and its goal."""
 
-    end: int  # number of the next state within the episode
+    end: int  # index of the next state in the episode
     reward: float  # discounted sum of the rewards of the window
     terminated: bool
     truncated: bool
@@ -54,8 +54,8 @@ class Oracle:
     """The expected content of a replay buffer.
 
     Args:
-        reward: ``reward(observation, action, next_achieved_goal, goal, info)`` of one step.
-        reaches: ``reaches(next_achieved_goal, goal, info)``: whether a step ends the task.
+        reward: Function ``(observation, action, next_achieved_goal, goal, info) -> reward`` of one step.
+        reaches: Function ``(next_achieved_goal, goal, info)`` that returns whether a step ends the task.
         buffer_size: Capacity in steps.
         n_steps: Number of steps of a return.
         gamma: Discount factor.
@@ -88,7 +88,7 @@ class Oracle:
     # --- the calls of a buffer --------------------------------------------------------------------
 
     def add(self, whole: StoredEpisode, t: int, env: int = 0) -> StoredEpisode:
-        """Add step ``t`` of an episode to the open episode of an environment, and return the open episode."""
+        """Add step ``t`` of the episode ``whole`` to the open episode of an environment; return that one."""
         episode = self.open.setdefault(env, StoredEpisode(whole.states[:1], env=env))
         episode.states.append(whole.states[t + 1])
         episode.actions.append(whole.actions[t])
@@ -116,7 +116,7 @@ class Oracle:
     def resize(self, buffer_size: int) -> list[StoredEpisode]:
         """Change the capacity; return the evicted episodes, whose steps must not be sampled any more."""
         self.buffer_size, stored, evicted = buffer_size, len(self), []
-        # If single steps are evicted, the last step of an episode is the last one that may be sampled.
+        # If single steps are evicted, an episode is evicted together with its last step.
         room = buffer_size + (self._longest if self.evicts is None else 0)
         while stored > room if self.evicts == "episodes" else stored - len(self.episodes[0]) >= room:
             stored -= len(self.episodes[0])
@@ -133,7 +133,7 @@ class Oracle:
                 yield episode
 
     def must_be_sampled(self) -> list[StoredEpisode]:
-        """Return the episodes of which a buffer must be able to return each step, newest first.
+        """Return, newest first, the episodes of which each step must have a chance to be sampled.
 
         A buffer must store the newest episode, but it may evict one episode more than it has to.
         """
@@ -149,7 +149,7 @@ class Oracle:
         return found
 
     def row(self, episode: StoredEpisode, t: int, goal: Any = None) -> ExpectedRow:
-        """Return the values of the row of step t with a new goal, or of the original row if this is None.
+        """Return the values of the relabeled row of step t with ``goal``, or of its original row if None.
 
         The window of an original row ends before a step at which the desired goal changes.
         """

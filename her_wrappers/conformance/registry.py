@@ -1,4 +1,4 @@
-"""The rules on replay buffers: each aspect of the rows of each scenario; and a decorator for other rules.
+"""The rules on replay buffers: one for each aspect of the rows of each scenario; a decorator for others.
 
 The code of a rule on an aspect is ``HB``, the digit of the aspect, and the number of the scenario. The rule
 reports the first wrong row.
@@ -32,9 +32,9 @@ def replay_rule(
 ) -> Callable[[Callable[[Result], Iterator[Violation]]], None]:
     """Return a decorator that registers a function of the `Result` of a scenario as a rule.
 
-    The function is called for each of ``scenarios`` that did not fail. Its docstring is the fault in one
-    sentence. ``offers`` are keys of `OFFERS` that the rule needs, in addition to the common needs of the
-    scenarios; the other arguments are fields of `Rule`.
+    The function is called with the result of each of ``scenarios`` that did not fail. Its docstring is the
+    fault in one sentence. ``offers`` are keys of `OFFERS` that the rule needs, in addition to the common
+    needs of the scenarios; the other arguments are fields of `Rule`.
     """
     needs = frozenset.intersection(*(SCENARIOS[each].offers for each in scenarios))
 
@@ -64,12 +64,12 @@ def replay_rule(
 ASPECTS = {
     "goal": (
         1,
-        "A goal is not the desired goal of the step or one that the strategy may choose, or it changed",
+        "desired_goal is neither that of the step nor allowed by the strategy, or next_desired_goal is wrong",
         f"{PAPER}, section 4.5; algorithm 1 for the next observation: (s||g', a, r', s'||g')",
     ),
     "reward": (
         3,
-        "The reward is not the recorded one (original rows) or that of compute_reward (relabeled rows)",
+        "The reward is not the recorded one (original rows), or not that of compute_reward (relabeled rows)",
         f"{PAPER}, algorithm 1: r' := r(s_t, a_t, g')",
     ),
     "end": (
@@ -84,7 +84,7 @@ ASPECTS = {
     ),
     "stored": (
         7,
-        "Sampling fails, transitions that are stored are never sampled, or others are",
+        "Sampling fails, stored transitions are never sampled, or transitions that are not stored are",
         "Lin 1992; Mnih et al. 2015, DQN: uniform samples of the most recent transitions",
     ),
 }

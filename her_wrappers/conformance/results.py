@@ -42,8 +42,8 @@ class ScenarioResults:
 
     Attributes:
         results: The result of each scenario that ran without an error, by name.
-        faults: Faults by aspect and scenario: wrong rows, except those that an earlier scenario shows. The
-            aspect of an error is ``"stored"`` or the code of the rule that reports the error.
+        faults: Violations by (aspect, name of the scenario), except those that an earlier scenario has. For
+            an error, the aspect is ``"stored"`` or the code of the rule that reports the error.
         envs: Environments of all scenarios, with the episodes that were added.
     """
 
@@ -114,7 +114,7 @@ class ScenarioResults:
         return self._reasons[name]
 
     def _options(self) -> dict[str, Any]:
-        """Return arguments of `ConformanceEnv`; an option is on if the scenario that tests it is clean."""
+        """Return arguments of `ConformanceEnv`; an option is on if the scenario on it has no fault."""
         works = {key: name in self.results and self.results[name].is_clean for key, name in OPTIONS.items()}
         # If goals change, a recomputed reward of an original row differs from the recorded one.
         works["changing"] &= works["bonus"]
@@ -123,12 +123,12 @@ class ScenarioResults:
 
 
 def _is_simple(name: str) -> bool:
-    """Return whether a scenario uses the default options of a buffer, as the first seven scenarios do."""
+    """Return whether a scenario sets the options of `ConformanceEnv` itself, as those up to number 7 do."""
     return SCENARIOS[name].number <= 7
 
 
 def call_within(seconds: float, function: Callable[[], Result]) -> Result:
-    """Call a function in a new thread, without warnings; raise StoppedError after ``seconds``."""
+    """Return the result of a function, called in a thread without warnings; stop it after ``seconds``."""
     future: Future[Any] = Future()
 
     def call() -> None:

@@ -22,13 +22,13 @@ FIELDS = {
     "reward": ("reward",),
     "end": ("terminated", "truncated", "discount"),
 }
-"""Fields of a row by aspect; rows that are wrong in an aspect are not judged in later ones."""
+"""Fields of a row by aspect; rows that are wrong in an aspect are not judged in later aspects."""
 
 TOLERANCE = 1e-5
-"""Relative error of rewards and discounts, which may be float32."""
+"""Allowed relative error of rewards and discounts, which may be float32."""
 
 ENOUGH = 25.0
-"""Expected number of rows of steps that are reported as missing if no row is found: exp(-25) is 1e-11."""
+"""If at least this number of rows is expected and none is found, a rule reports it: exp(-25) is 1e-11."""
 
 Values: TypeAlias = Any
 """A (B,) array. The alias is Any, since NumPy's operators are annotated to return Any."""
@@ -37,13 +37,13 @@ Batches: TypeAlias = Sequence[dict[str, np.ndarray]]
 
 
 class Row(NamedTuple):
-    """Statements of the oracle about a row; the defaults are of a row that matches no step."""
+    """Expected values of a sampled row, and facts about its goal; the defaults are for an unknown step."""
 
-    here: int = -1  # state before the step
-    there: int = -1  # next state
-    goal_state: int = -1  # state that achieved the goal
+    here: int = -1  # number of the state before the step
+    there: int = -1  # number of the next state
+    goal_state: int = -1  # number of the state that achieved the goal; -1 if none did
     is_relabeled: bool = True  # whether the goal is not a desired goal of the row's episode
-    is_allowed: bool = False  # whether the strategy may choose the goal, or it is that of the step
+    is_allowed: bool = False  # whether the goal is that of the step, or one that the strategy may choose
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
@@ -54,14 +54,14 @@ class Row(NamedTuple):
 class Rows:
     """The rows (sampled transitions) of several batches, and the values that each row should have.
 
-    The states of all episodes are numbered, S in total, and a step has the number of its first state.
-    ``states`` has their (S, ...) arrays, ``features`` (S,) values by which steps can be grouped;
-    ``must_be_sampled`` and ``may_be_sampled`` are (S,) masks of steps.
+    The S states of all episodes are numbered from 0, and a step has the number of the state before it.
+    ``states`` is a dict of the (S, ...) arrays of their values, and ``features`` a dict of (S,) arrays by
+    which steps can be grouped. ``must_be_sampled`` and ``may_be_sampled`` are (S,) masks of steps.
 
-    The B rows of all batches are concatenated. ``columns`` is a dict of the sampled (B, ...) arrays,
-    ``expected`` of the arrays that they should be. Other arrays are (B,): ``episode[i]`` and ``step[i]`` are
-    the numbers of row i, and ``wrong[field]`` is a mask of the rows that are wrong in this field. Each
-    attribute of `Row` is an array with the same name, in which a state has its number.
+    The B rows of all batches are concatenated. ``columns`` is a dict of the sampled (B, ...) arrays, and
+    ``expected`` a dict of the arrays that a correct buffer returns. Other arrays are (B,): ``episode`` and
+    ``step`` have the episode of each row and the step in this episode, ``wrong[field]`` is a mask of the rows
+    that are wrong in this field, and each field of `Row` is an array with the same name.
     """
 
     def __init__(self, batches: Batches, driver: BufferDriver) -> None:
@@ -97,7 +97,7 @@ class Rows:
     # --- the steps that were added ---
 
     def _number_states(self, driver: BufferDriver) -> None:
-        """Set the arrays of states."""
+        """Set ``states``, ``features``, ``must_be_sampled`` and ``may_be_sampled``."""
         states = [state for each in self.episodes for state in each.states]
         self._achieved = {state["achieved_goal"]: i for i, state in enumerate(states)}
         self._desired = {state["desired_goal"] for state in states}
@@ -131,8 +131,9 @@ class Rows:
     def uneven(self, steps: Values, among: Values, *clusters: Values, absent: bool = False) -> Iterator[str]:
         """Yield a text on each group of steps that occurs too often or too rarely in the sample ``steps``.
 
-        The steps should occur in proportion to ``among``, (S,). The (M,) ``clusters`` are the batches and
-        clusters of the sample, as in `share_z`. With ``absent``, only groups that never occur are reported.
+        ``steps`` has the (M,) numbers of the sampled steps, which should occur in proportion to the (S,)
+        numbers ``among``. ``clusters`` are the (M,) batches and clusters of the sample, as in `share_z`. With
+        ``absent``, only groups that never occur are reported.
         """
         for kind, values in self.features.items():
             different, group = np.unique(values, return_inverse=True)
@@ -145,7 +146,7 @@ class Rows:
                     yield f"{found}, the expected number is {expected[i]:.3g}"
 
     def _find_extra_and_missing(self) -> None:
-        """Set ``stored``: ``extra`` if a step was sampled that may not be, ``missing`` if one never was."""
+        """Set ``stored``: violations ``extra`` (a wrong step is sampled), ``missing`` (steps never are)."""
         self.stored: dict[str, Violation] = {}
         if self.has_wrong("transition"):  # some steps are unknown
             return
@@ -161,7 +162,7 @@ class Rows:
     # --- the oracle ---
 
     def _row(self, number: int, t: int, goal_number: int, code: int) -> Row:
-        """Return what the oracle says about the row of step ``t`` with a goal."""
+        """Return the `Row` of step ``t`` of episode ``number`` with the goal (``goal_number``, ``code``)."""
         if not (0 <= number < len(self.episodes) and 0 <= t < len(self.episodes[number])):
             return Row()
         episode, goal, is_own = self.episodes[number], (goal_number, code), number == goal_number
@@ -224,11 +225,11 @@ class Rows:
         return any(self.wrong[key].any() for aspect in aspects for key in FIELDS[aspect])
 
     def is_sound(self, *aspects: str) -> bool:
-        """Return whether all rows are of stored steps and right in these aspects, as statistics need."""
+        """Return whether all rows are of stored steps and correct in these aspects, as statistics require."""
         return not (self.stored or self.has_wrong("transition", *aspects))
 
     def faults(self, known: set[tuple[str, bool]]) -> Iterator[tuple[str, Violation]]:
-        """Yield (aspect, violation) for each pair (wrong field, is relabeled) that is not yet ``known``."""
+        """Yield (aspect, violation) for each pair (wrong field, is relabeled) not in ``known``; add it."""
         for aspect, key in ((aspect, key) for aspect, fields in FIELDS.items() for key in fields):
             kinds = {(key, bool(kind)) for kind in np.unique(self.is_relabeled[self.wrong[key]])} - known
             wrong = self.wrong[key] & np.isin(self.is_relabeled, [kind for _, kind in kinds])
@@ -279,7 +280,7 @@ class Rows:
             for rewards, reason in (
                 (of_step[self.here], "it is the reward for the original goal"),
                 (self.env.compute_reward(before, goal, infos), "it is that of the goal before the action"),
-                (self.env.compute_reward(goal, after, infos), "both goals were swapped"),
+                (self.env.compute_reward(goal, after, infos), "achieved and desired goal were swapped"),
             ):
                 if np.allclose(columns[key][wrong], rewards[wrong], atol=TOLERANCE):
                     return f"{text}; {reason}"
@@ -287,7 +288,7 @@ class Rows:
 
 
 def kind_of_end(episode: StoredEpisode) -> str:
-    """Return how an episode ended."""
+    """Return how an episode ended, such as ``"time limit"``, or ``"open"`` if it did not end."""
     last = episode.states[-1]
     if episode.was_interrupted:
         return "interruption"

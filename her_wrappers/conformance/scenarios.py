@@ -1,8 +1,8 @@
-"""Scenarios: functions that fill new buffers and return the rows that they sample.
+"""Scenarios: functions that fill new buffers, sample batches, and return the sampled rows.
 
 A scenario gets a function that makes a `BufferDriver` with a new buffer. `SCENARIOS` has all scenarios in the
-order in which a check runs them, simple ones first. Each aspect of the rows of each scenario is a rule, see
-``registry.py``; statistical rules judge the same rows.
+order in which a check runs them, simple ones first. For each aspect of the rows (a group of fields, see
+``rows.FIELDS``), a scenario has one rule, see ``registry.py``; statistical rules judge the same rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from her_wrappers.conformance.rows import Batches, Rows
 from her_wrappers.replay.options import Demonstrations
 
 CAPACITY, USED_CAPACITY = 40, 120
-"""Values of buffer_size of the scenarios in which transitions are overwritten."""
+"""Small values of buffer_size, in transitions, so that a few episodes fill a buffer."""
 
 SHARE = 0.4  # of demonstrations in a batch
 
@@ -37,7 +37,7 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 
 @dataclass
 class Result:
-    """Rows that a scenario sampled in one or several states of a buffer, and other facts for its rules."""
+    """Rows that a scenario sampled, one `Rows` for each state of a buffer, and other facts for its rules."""
 
     rows: Sequence[Rows]
     facts: Any = None
@@ -46,9 +46,9 @@ class Result:
 
 
 class Scenario(NamedTuple):
-    """A function that runs a scenario, and the texts of its rules."""
+    """A function that runs a scenario, and fields of the scenario's rules."""
 
-    number: int  # last two digits of the codes of its rules; from 80 on without rules on rows
+    number: int  # last two digits of the codes of its rules on rows; from 80 on, it has none
     run: Callable[[Make], Result]
     fix: str
     offers: frozenset[str]  # features that an adapter must offer, keys of `OFFERS`
@@ -61,7 +61,7 @@ EQUAL_EPISODES = "equal episodes"
 
 
 def scenario(number: int, fix: str, *offers: str, name: str = "") -> Callable[[Run], Run]:
-    """Return a decorator that adds a function to `SCENARIOS`; its name is that of the scenario."""
+    """Return a decorator that adds a function to `SCENARIOS`; ``name`` defaults to the function's name."""
 
     def add(run: Run) -> Run:
         key = name or run.__name__.replace("_", " ")
@@ -78,6 +78,9 @@ def run_scenario(name: str, adapter: type[ReplayAdapter], seed: int = 0) -> Resu
         name: Name of the scenario, as in a finding.
         adapter: The adapter class.
         seed: Seed of buffers and episodes.
+
+    Returns:
+        The sampled rows and other facts.
 
     Raises:
         Exception: Any exception that the adapter raises.
@@ -111,7 +114,7 @@ for _number, _offer, _name, _option, _fix in (
 
 @scenario(8, "store the length of each episode")
 def different_lengths(make: Make) -> Result:
-    """Sample rows from episodes of 1 to 12 steps, first of growing, then of mixed lengths; relabel half."""
+    """Add episodes of 1 to 12 steps, first of growing, then of mixed lengths; sample rows, half relabeled."""
     driver = make(n_sampled_goal=1)
     growing = [*range(1, HORIZON + 1)]
     mixed = driver.rng.permutation(growing * 4).tolist()
@@ -119,7 +122,7 @@ def different_lengths(make: Make) -> Result:
 
 
 def goal_strategy(make: Make, strategy: str) -> Result:
-    """Sample rows from short and from long episodes with a strategy."""
+    """Sample rows from short and from long episodes with the goal selection strategy ``strategy``."""
     short = make(strategy=strategy).add_episodes([6] * 40)
     long = make(strategy=strategy, max_episode_steps=600).add_episodes([600, 60, 60, 60])  # exceeds a byte
     return Result([short.rows(8), long.rows(12)])
@@ -142,7 +145,7 @@ def small_batches(make: Make) -> Result:
 
 @scenario(20, "evict the oldest episode first, and update all bounds, also if nothing is sampled in between")
 def full_buffer(make: Make) -> Result:
-    """Add several times as many steps as the buffer can store; sample rows after one or many episodes."""
+    """Add several times as many steps as the buffer can store; sample rows after every 2 or 8 episodes."""
     driver = make(buffer_size=CAPACITY, strategy="episode")
     sampled, ends = [], itertools.cycle(ALL_ENDS)
     for number, length in enumerate(driver.rng.integers(1, 10, size=40).tolist()):
@@ -202,7 +205,7 @@ scenario(
 
 @scenario(27, "copy arrays and infos before storing them")
 def changed_arguments(make: Make) -> Result:
-    """Overwrite added arrays and infos, as environments do that reuse one array for all observations."""
+    """Add steps, then overwrite their arrays and infos, like an environment that reuses its arrays."""
     driver = make(buffer_size=USED_CAPACITY)
     for _ in range(20):
         for arrays, numbers in driver.env.transitions(6):
@@ -216,7 +219,7 @@ def changed_arguments(make: Make) -> Result:
 
 @scenario(28, "return copies, also of one row")
 def changed_batches(make: Make) -> Result:
-    """Overwrite sampled arrays, of large batches and of batches of one row; sample again."""
+    """Sample a large batch and batches of one row, overwrite all their arrays, then sample again."""
     driver = make(buffer_size=USED_CAPACITY).add_episodes([6] * 20)
     for batch in [driver.buffer.sample(size) for size in (128, *[1] * 60)]:
         for array in batch.values():
@@ -232,7 +235,8 @@ def changed_batches(make: Make) -> Result:
 def saved_and_loaded(make: Make, *, into_used: bool = False) -> Result:
     """Save a buffer with an open episode, load it, end the episode, add others, and evict some.
 
-    The facts are batches of the saved and of the loaded buffer, sampled by the same calls.
+    With ``into_used``, the buffer that loads the file already has other episodes. The facts are two lists
+    of batches, which the saved and the loaded buffer return for the same calls.
     """
     driver = make(strategy="episode", buffer_size=USED_CAPACITY).add_episodes([5, 6, 7] * 5, ENDS)
     if into_used:
@@ -278,7 +282,7 @@ def used_buffer(make: Make) -> Result:
 def _used(make: Make, **options: Any) -> Rows:
     """Sample rows from a buffer that has evicted episodes, and was sampled, saved and loaded before."""
     driver = make(buffer_size=USED_CAPACITY, **options)
-    # The goal of the original rows of a window is undefined if goals change.
+    # If goals change inside a window of several steps, the goal of its original row is undefined.
     driver.env.changing &= "n_steps" not in options
     for part in range(5):
         driver.add_episodes((1 + driver.rng.permutation(HORIZON)).tolist(), ALL_ENDS).batches(1)
@@ -302,21 +306,22 @@ def n_step_returns(make: Make) -> Result:
 
 
 class Round(NamedTuple):
-    """Rows that were sampled after a change of priorities or of episodes."""
+    """Rows that were sampled after priorities were set, or after episodes were added or loaded."""
 
     situation: str
     rows: Rows
-    marked: int  # steps with this number, of old and of evicted episodes, have a priority of 20, not 1
-    num_old: int  # number of the episodes that were added before the last update of priorities
+    marked: int  # in the old episodes, step t has priority 20 if t equals ``marked``, else 1
+    num_old: int  # number of old episodes: episodes that were added before the last update of priorities
 
 
 @scenario(60, "sample by priority, then relabel as usual", "priorities")
 def set_priorities(make: Make) -> Result:
     """Set priorities, save and load, evict episodes, and set priorities again; sample after each of these.
 
-    The last updates have indices of evicted transitions too. If indices are used again, they are those of new
-    transitions with the same step number, which get the same new priority. Otherwise, an update of evicted
-    transitions has no effect, and gives them other priorities. The facts are a list of `Round`.
+    The last updates contain indices of evicted transitions too. If the buffer uses such an index again, the
+    new transition has the same position in its episode, so its priority is the same. Indices that are not
+    used again are then updated with the opposite priorities, which must have no effect. The facts are a list
+    of `Round`.
     """
     driver = make(prioritized=True, buffer_size=200).add_episodes([4] * 45)
     rounds: list[Round] = []
@@ -377,7 +382,7 @@ def seeds(make: Make) -> Result:
 
 @scenario(81, "")
 def global_generators(make: Make) -> Result:
-    """Return for each global random generator that a buffer uses, by name, whether the buffer seeds it."""
+    """Use a buffer; the facts are {name of a global generator that was used: whether it was seeded}."""
     changed: set[str] = set()
 
     def use_buffer() -> None:

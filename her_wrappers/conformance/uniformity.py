@@ -16,17 +16,17 @@ LIMIT = 6.0
 
 
 def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) -> float:
-    """Return how far the share of chosen rows is from its expectation.
+    """Return how far the share of chosen rows is from its expectation, in standard deviations.
 
-    Rows may depend on each other, as in stratified sampling, or if relabeled transitions are stored: the
-    standard deviation is the largest one of independent rows, of independent batches, and of each grouping
-    into independent clusters.
+    Rows may depend on each other, as in stratified sampling, or if relabeled transitions are stored. So the
+    standard deviation is computed for independent rows, for independent batches, and for independent clusters
+    of each argument of ``clusters``; the largest one is used.
 
     Args:
-        chosen: (B,) bool.
+        chosen: (B,) bool, whether each row was chosen.
         probability: Probability of each row to be chosen, a float or (B,).
         batch: (B,) number of the batch of each row.
-        *clusters: (B,) number of the cluster of each row; there must be many clusters.
+        *clusters: Each (B,), the number of the cluster of each row; there must be many clusters.
     """
     if not len(chosen):
         return 0.0
@@ -40,9 +40,10 @@ def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) ->
 
 
 def dependence(values: np.ndarray, cluster: np.ndarray) -> tuple[float, float]:
-    """Return how far values of one cluster are from being independent of each other, and their correlation.
+    """Return how far values are from independence in standard deviations, and their mean correlation.
 
-    ``values`` are (B,) values with one expectation, ``cluster`` (B,) the number of the cluster of each.
+    Only values in the same cluster are compared. ``values`` are (B,) numbers with the same expectation, and
+    ``cluster`` (B,) has the number of the cluster of each. The result is (0, 0) if no two can be compared.
     """
     if not len(values) or values.std() < 1e-9:  # equal up to rounding
         return 0.0, 0.0

@@ -9,14 +9,14 @@ from her_wrappers.diagnosis.columns import finite, flat, projected, split_goals
 from her_wrappers.recording.episodes import Episodes
 
 MIN_STEPS, LAGS = 500, range(-3, 4)
-"""Smallest number of steps for which `action_effects` returns a result; numbers of steps between a change and
-the actions that may explain it."""
+"""Smallest number of steps for which `action_effects` returns a result; and numbers of steps from a change of
+the state to the actions that may explain it, which are negative for earlier actions."""
 
 
 def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] | None:
     """Return the actions, (T, A), and a list of the achieved goals and the observations, each (S, K).
 
-    Return None if there are images, or actions that are not floats.
+    Return None if an array has more than 1,000 components, such as an image, or if actions are not floats.
     """
     leaves, (achieved, _, others) = leaf_arrays(block.actions), split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
@@ -27,14 +27,15 @@ def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] 
 
 
 def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | None:
-    """Return how strongly changes of the state depend on each of A components of the actions, and how late.
+    """Return ``(effects, shares)``: how strongly and how late changes of the state depend on the actions.
 
-    The first value, (2, A) float64, has the largest correlation of each component with a change of the
-    achieved goal (row 0), or of any part of the state (row 1), in the same step or the next. Correlations
-    that chance can explain are 0; a component that is constant in each episode has NaN. The second value has,
-    for each of `LAGS`, the share of the variance of a change that the actions of that many steps later
-    explain in a linear regression: of the change for which it is largest. For earlier actions, changes that
-    follow from the state do not count, since this state shows actions that take effect later.
+    ``effects``, (2, A) float64, has for each of A components of the actions the largest correlation with a
+    change of the achieved goal (row 0), or of any component of the state (row 1), in the same step or the
+    next. Correlations that chance can explain are 0; a component that is constant in each episode has NaN.
+
+    ``shares[lag]``, for each of `LAGS`, is the largest share of the variance of a change that the actions
+    ``lag`` steps later explain in a linear regression. With a negative lag, changes that the state before
+    them explains as well do not count, since this state shows actions that take effect later.
 
     Absolute values of actions and of changes are tried too. Episode means are subtracted first, since an
     action that is repeated in a whole episode proves nothing. The result is None for image observations, for
@@ -81,11 +82,12 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
 
 
 def sign_flips(block: Episodes) -> tuple[int, float]:
-    """Return the action component whose effect changes its sign most, and the share of the rarer sign.
+    """Return the action component whose effect differs most in sign, and the share of the rarer sign.
 
-    An effect is the coefficient of the component in a linear regression of a change of the state, in each
-    episode. An effect counts if it is strong and similar in size in all episodes, as with a motor that is
-    connected the wrong way round, and if no component of the first state shows its sign.
+    The effect of a component in an episode is its coefficient in a linear regression of a change of the state
+    on the actions. The share is that of the episodes with the rarer sign of this effect. Only effects count
+    that are strong and similar in size in all episodes, as with a motor that is connected the wrong way
+    round, and whose sign no component of the first state shows. Without such an effect, the share is 0.
     """
     found = _actions_and_states(block)
     if found is None:

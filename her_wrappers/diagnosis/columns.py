@@ -20,7 +20,7 @@ MAX_GOAL_SIZE, PROJECTED_SIZE = 64, 16
 def columns_of(
     block: Episodes, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return the columns of `Facts` for the episodes of a block, and their ranges, as in `Facts.ranges`.
+    """Return two dicts for the episodes of a block: the columns of `Facts`, and ranges as in `Facts.ranges`.
 
     Columns of several blocks can be concatenated. ``rng`` chooses a later state of each step, for the column
     ``future_distances``. Raise ValueError if `split_goals` does.
@@ -90,7 +90,7 @@ def range_of(rows: np.ndarray) -> np.ndarray:
 
 
 def projected(rows: np.ndarray) -> np.ndarray:
-    """Return (N, K) numbers, multiplied by a random matrix if they have more than `MAX_GOAL_SIZE` columns."""
+    """Return (N, K) numbers unchanged, or a random projection, (N, 16), if K is above `MAX_GOAL_SIZE`."""
     size = rows.shape[1]
     if size <= MAX_GOAL_SIZE:
         return rows
@@ -103,7 +103,7 @@ def finite(rows: np.ndarray) -> np.ndarray:
 
 
 def flat(leaf: np.ndarray) -> np.ndarray:
-    """Return the values of N rows as (N, K)."""
+    """Return an array of N rows, reshaped to (N, K)."""
     return leaf.reshape(len(leaf), -1)
 
 

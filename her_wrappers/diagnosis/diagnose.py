@@ -16,7 +16,7 @@ from her_wrappers.rules import NotExercised, Report, unmet_needs
 from her_wrappers.support.arguments import require_count, require_gamma
 
 COMMAND = re.compile(r" \((?:([a-z0-9, ]+): )?(--[^()]+)\)")
-"""Options of `her train` in a fix, after the names of the algorithms that have them, if not all have."""
+"""Matches options in a fix, such as " (--prioritized)" or, for two algorithms, " (sac, tqc: --agent a=1)"."""
 
 
 def diagnose(
@@ -98,10 +98,10 @@ def diagnose(
 
 
 def applicable(fix: str, options: Mapping[str, Any]) -> str:
-    """Return a fix without options of `her train` that a run has already, or that its algorithm lacks.
+    """Return a fix without the options of `her train` that the run already has or that its algorithm lacks.
 
-    A part of the fix, up to "; ", is left out if none of its options is left. A number counts as set if it is
-    at least as large or, in a part with the word "lower", at least as small.
+    A part of the fix, up to "; ", is left out if it has options and none of them is left. The run has an
+    option with a number if its value is at least this number or, in a part with "lower", at most this number.
     """
     if not options:
         return fix

@@ -38,7 +38,7 @@ MOVED = 0.01
 """An achieved goal counts as moved if it moves by more than this share of a scale; see `Facts.has_moved`."""
 
 SAMPLED_EPISODES = 200
-"""Effects of the desired goal and of actions are searched in this number of first episodes only."""
+"""Number of episodes, the first ones, in which effects of the desired goal and of actions are searched."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,9 +175,9 @@ class Facts:
 
     @cached_property
     def unit_factor(self) -> int:
-        """2 or 3 if desired goals are about 100 or 1,000 times as large as achieved ones in all components.
+        """Power of ten by which all components of desired goals are larger than those of achieved goals.
 
-        -2 or -3 if achieved goals are larger; otherwise 0.
+        2 or 3 if they are about 100 or 1,000 times as large, -2 or -3 if achieved goals are; otherwise 0.
         """
         with np.errstate(all="ignore"):
             powers = np.log10(np.abs(self.desired).mean(axis=0) / np.abs(self.starts).mean(axis=0))
@@ -214,7 +214,7 @@ class Facts:
 
     @property
     def has_fractions(self) -> bool:
-        """Whether any episode starts at an achieved goal with fractions: False for bits and grid cells."""
+        """Whether some achieved goals at the start are not integers; False for bits and grid cells."""
         return bool((self.starts % 1).any())
 
     @cached_property
@@ -229,7 +229,7 @@ class Facts:
 
     @cached_property
     def sparse_pair(self) -> tuple[float, float] | None:
-        """(Failure, success): the first of `SPARSE_PAIRS` that contains all rewards, or None."""
+        """(Reward of a miss, of a success): the first of `SPARSE_PAIRS` that has all rewards, or None."""
         return next((pair for pair in SPARSE_PAIRS if np.isin(self.rewards, pair).all()), None)
 
     @cached_property
@@ -280,7 +280,7 @@ class Facts:
 
     @cached_property
     def tolerance(self) -> float:
-        """Goals within this distance count as equal: `radius`, or a tiny number if no step succeeded."""
+        """Goals within this distance count as equal: `radius`, or nearly 0 if no step succeeded."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
     @cached_property
@@ -319,7 +319,7 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
         "success is unknown: is_success was not recorded, and rewards are not sparse",
     ),
     "components": (lambda facts: not facts.is_projected, "goals have too many components to judge each"),
-    "unsolved": (lambda facts: not facts.is_solved, "the run succeeds"),
+    "unsolved": (lambda facts: not facts.is_solved, "the run is solved"),
     "effects": (
         lambda facts: facts.effects is not None,
         f"to find effects of actions, {MIN_STEPS} steps with float actions and without images are needed",

@@ -46,7 +46,7 @@ EPISODE_SHARE = 0.1
 def read_target(
     target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
 ) -> Facts:
-    """Return the facts of ``target``. Arguments are as in `diagnose`; ``env_options`` are for `make_env`."""
+    """Return the facts of ``target``. `make_env` gets ``env_options``; the others are as in `diagnose`."""
     if isinstance(target, str | Path):
         return _read_name(str(target), max_steps, seed, env_options or {})
     if isinstance(target, HindsightReplayBuffer):
@@ -111,8 +111,8 @@ def _read_name(name: str, max_steps: int, seed: int, env_options: Mapping[str, A
             # For an unknown id with a version, Gymnasium's error message names similar ids.
             if not re.search(r"-v\d+$", name):
                 raise FileNotFoundError(
-                    f"there is no file or folder {name}, no environment or dataset of this name; expected "
-                    "an archive, a run folder of `her train`, a saved buffer, or an environment"
+                    f"there is no file or folder {name}, and no environment or dataset with this name; "
+                    "expected an archive, a run folder of `her train`, a saved buffer, or an environment"
                 ) from error
     with present_folder(), closing(make_env(name, disable_env_checker=True, **env_options)) as env:
         return _run_environment(env, max_steps, seed)

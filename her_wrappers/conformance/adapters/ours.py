@@ -77,7 +77,7 @@ def states(batch: Any) -> dict[str, Any]:
 
 
 def states_of_shape(space: Any, observations: Any, next_observations: Any) -> dict[str, Any]:
-    """Return one dict of arrays of the shapes in ``space``; next observations get keys ``next_...``."""
+    """Return one dict of (B, *shape in ``space``) arrays; next observations have the keys ``next_...``."""
     return {
         prefix + key: each[key].numpy().reshape(-1, *space[key].shape)
         for prefix, each in (("", observations), ("next_", next_observations))

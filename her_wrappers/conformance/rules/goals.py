@@ -18,7 +18,7 @@ OTHERS = (EQUAL_EPISODES, "ends of episodes", "used buffer")
 
 
 def _judged(result: Result, strategy: str) -> list[Rows]:
-    """Return the rows in which all goals are allowed, since wrong goals have rules of their own."""
+    """Return the `Rows` of ``strategy`` with only allowed goals, since other rules report wrong goals."""
     return [rows for rows in result.rows if rows.strategy == strategy and rows.is_sound("goal")]
 
 

@@ -15,7 +15,7 @@ SCENARIO = ("set priorities",)
 
 
 def _counts(part: Round) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the number of rows of each step, and masks of the steps that are new, or old and stored."""
+    """Return the (S,) numbers of rows of each step, and (S,) masks of the stored steps of each kind."""
     features, must = part.rows.features, part.rows.must_be_sampled
     is_old, is_high = features["episode"] < part.num_old, features["step"] == part.marked
     counts = np.bincount(part.rows.here[part.rows.here >= 0], minlength=len(must))
@@ -90,7 +90,7 @@ def priority_not_uniform(result: Result) -> Iterator[Violation]:
         (counts, kinds), here = _counts(part), part.rows.here
         new, low = kinds["new"], counts[kinds["priority 1"]].mean()
         if new.any() and counts[new].mean() < 0.5 * low:
-            found = f"a new transition has {counts[new].mean():.2g} rows"
+            found = f"a new transition has {counts[new].mean():.2g} rows on average"
             yield Violation(f"{found}, and an old one of priority 1 has {low:.2g}", part.situation)
             continue
         for kind in ("new", "priority 20"):

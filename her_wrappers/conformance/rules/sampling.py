@@ -23,7 +23,7 @@ def _sound(result: Result, *aspects: str) -> list[Rows]:
 
 
 def _episodes(rows: Rows) -> Values:
-    """Return for each row the number of its episode within its batch."""
+    """Return (B,) numbers that are equal for rows of the same episode in the same batch."""
     return rows.batch * len(rows.episodes) + rows.episode
 
 
@@ -78,7 +78,7 @@ def share_depends_on_step(result: Result) -> Iterator[Violation]:
         original = ~rows.is_relabeled
         of_all = np.bincount(rows.here, minlength=len(rows.must_be_sampled))
         texts = rows.uneven(rows.here[original], of_all, _episodes(rows)[original])
-        yield from (Violation(f"original rows differ from all rows: {text}") for text in texts)
+        yield from (Violation(f"original rows are not distributed like all rows: {text}") for text in texts)
 
 
 @replay_rule(

@@ -130,11 +130,12 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Success flags or rewards contradict the distances between achieved and desired goals.",
     fix="record flag, reward and both goals of the state after the step, in one unit and without rounding",
-    threshold="distances one step away explain the values with a quarter of the errors (at least 5); "
-    "successes, but one reward; no success, but the reward of one, or 10 % of the episodes end at 1 % of the "
-    "distance at the start; 30 % of the other steps are nearer than the median success, in each component; "
-    "or (a warning) goals are multiples of 0.1, 0.01 or 0.001, by which the distances of successes and "
-    "misses overlap",
+    threshold="the distances of the step before or after explain flags or rewards with less than a quarter "
+    "of the errors of the distances of the same step (at least 5); steps succeed, but all rewards are equal; "
+    "no step succeeds, but one has the reward of a success, or 10 % of the episodes end at 1 % of the "
+    "distance at the start; 30 % of the failed steps are nearer than the median success, in each component; "
+    "or (a warning) goals are multiples of 0.1, 0.01 or 0.001, and the distances of successes and misses "
+    "overlap by such a small number",
     needs=("episodes",),
     implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
@@ -148,7 +149,7 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
         rewarded = int((facts.rewards == facts.sparse_pair[1]).sum()) if facts.sparse_pair else 0
         arrived = (facts.distances[last] <= 0.01 * np.median(facts.start_distances)).mean()
         if rewarded or arrived >= 0.1:
-            found = f"{rewarded} have the reward of one, and {arrived:.1%} of the episodes end at their goals"
+            found = f"{rewarded} have the reward of a success, and {arrived:.1%} of the episodes end at goals"
             yield Violation(f"no step is a success, but {found}", subject="is_success")
     inner = np.setdiff1d(np.arange(len(success)), last)  # after the last step, another episode begins
     before = np.roll(facts.distances, 1)
@@ -161,7 +162,11 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
 
 
 def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
-    """Return the share of two values on the wrong side of the best radius, or 1 - correlation of ranks."""
+    """Return how badly distances explain values: 0 if the values follow from the distances, at most 1.
+
+    For two different values, the result is the share of steps on the wrong side of the best radius around the
+    goal; for more, 1 minus the absolute correlation of the ranks of distances and values.
+    """
     scaled = [each / max(float(abs(each).max(initial=0)), 1e-9) for each in (distances, values)]
     near, rank = (np.unique(each.round(5), return_inverse=True)[1] for each in scaled)
     if rank.max(initial=0) > 1:
@@ -171,7 +176,7 @@ def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
 
 
 def _unlike_distance(facts: Facts) -> Iterator[Violation]:
-    """Yield violations in which successes are not nearer than other steps, or goals were rounded."""
+    """Yield violations if successful steps are not nearer to goals than others, or if goals are rounded."""
     sample: Any = facts.sample
     before, goals = sample.state_of_step, split_goals(sample.observations)[:2]
     achieved, desired = (projected(finite(each)) for each in goals)
@@ -229,10 +234,10 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     meaning="The state follows the actions of other steps, or the effect of actions has no constant sign.",
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or a random sign is meant, the observation must show it",
-    threshold="actions of up to 3 steps before or after explain 80 % of the variance of a change of the "
-    "state, leave half of the variance that those of the step leave, and explain more than the state "
-    "before the change; or effects of equal size have "
-    "opposite signs in a tenth of the episodes, and no component of the first state shows the sign",
+    threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
+    "the state, leave at most half of the variance that the actions of the same step leave, and, if they are "
+    "earlier, explain more than the state before the change; or the effect of a component has the same size "
+    "but the opposite sign in a tenth of the episodes, and no component of the first state shows the sign",
     needs=("episodes",),
     implies=("GD106",),
 )
@@ -244,7 +249,7 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
         yield Violation(
             f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of a "
-            f"change of the state, and those of the step {shares[0]:.1%}"
+            f"change of the state, and the actions of the same step {shares[0]:.1%}"
         )
     elif share >= 0.1:
         found = f"in {share:.1%} of the episodes, the effect on the state has the opposite sign"
@@ -257,8 +262,9 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     "warning",
     meaning="The observation does not show an achieved goal, such as an object, so agents do not see it.",
     fix="put what determines the achieved goal, such as the position of the object, into 'observation'",
-    threshold="predictions from the observation explain less than 25 % of the variance in other episodes, "
-    "while states with nearly equal observations differ, or the rest changes while the goal stays",
+    threshold="predictions from the observation explain less than 25 % of the variance of the goal in other "
+    "episodes, and either states with nearly equal observations have different goals, or the goal does not "
+    "move while all other values change",
     needs=("episodes", "unsolved"),
 )
 def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:

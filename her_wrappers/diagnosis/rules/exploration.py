@@ -113,7 +113,7 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     fix="enlarge the effect of an action in step(), use the whole range of actions, sample nearer goals, or "
     "raise the time limit",
     threshold="no episode moves the achieved goal by more than 10 % of the median distance to the goal at "
-    "the start, and its changes have a correlation of at least 0.3 with a component of the actions",
+    "the start, and a component of the actions has a correlation of at least 0.3 with changes of this goal",
     needs=("episodes", "effects", "unsolved"),
     implies=("GD101", "GD102", "GD401"),
 )
@@ -135,7 +135,7 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     fix="check that step() uses the component, and that the observation shows its effect; if the component "
     "is meant to have no effect, ignore this finding",
     threshold="all changes in this step and the next have a correlation below 4.5 standard errors "
-    "with the component, while half of the components have one of at least 0.3 with some change",
+    "with the component, but half of all components have a correlation of at least 0.3 with some change",
     source="the gripper of FetchPush, which is blocked",
     needs=("effects", "unsolved"),
 )

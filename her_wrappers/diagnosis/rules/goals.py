@@ -30,7 +30,7 @@ def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     if facts.unit_factor:
         factor = f"{10.0**facts.unit_factor:g}"
         yield Violation(
-            f"desired goals are about {factor} times as large as achieved ones, as in other units"
+            f"desired goals are about {factor} times as large as achieved ones, as if in other units"
         )
         return
     low, high = facts.ranges["achieved_goal"]
@@ -197,8 +197,8 @@ def radius_below_step(facts: Facts) -> Iterator[Violation]:
     reached = facts.distances[facts.success].max(initial=0)
     if reached <= 1.001 * missed and 2 * missed < motion:
         yield Violation(
-            f"a distance of {missed:.2g} to the goal is not a success, but the median motion of a step is "
-            f"{motion:.2g}"
+            f"a distance of {missed:.2g} to the goal is not a success, and the median motion of a step, "
+            f"{motion:.2g}, is larger than twice this distance"
         )
 
 
@@ -207,7 +207,7 @@ def radius_below_step(facts: Facts) -> Iterator[Violation]:
     "goal-left",
     "warning",
     meaning="Most episodes reach their goal, but leave it again before they end.",
-    fix="if success at the end counts, reward each step at the goal, and go on after relabeled successes "
+    fix="if success at the end counts, reward each step at the goal, and do not end relabeled successes "
     "(--termination never); if success once counts, end the episodes at the goal (terminated=True)",
     threshold="in the latest half of the episodes that do not begin at their goal, 50 % reach it, and 75 % "
     "of these end elsewhere",

@@ -10,7 +10,7 @@ from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
 FEW_SUCCESSES = 5
-"""Smallest number of successful episodes for the median number of steps until a success."""
+"""Smallest number of successful episodes from which a median number of steps to success is computed."""
 
 
 @rule(
@@ -20,8 +20,8 @@ FEW_SUCCESSES = 5
     meaning="The horizon 1 / (1 - gamma) is shorter than the number of steps until a success.",
     fix="raise gamma to at least 1 - 1 / (number of steps until a success)",
     threshold="a horizon below the median number of steps until the first success (a warning), or below a "
-    "third of it (an error): at this number of steps, the value differs by less than gamma^(3 / (1 - gamma)) "
-    "= 5 % from the value of a missed goal. In episodes without a success, the number is estimated from the "
+    "third of it (an error): then a success changes the value of the start by less than "
+    "gamma^(3 / (1 - gamma)) = 5 %. In episodes without a success, the number is estimated from the "
     "distance to the goal and the largest step seen",
     needs=("episodes", "gamma", "unsolved"),
     implies=("GD601",),

@@ -87,8 +87,8 @@ def temperature_unsuitable(facts: Facts) -> Iterator[Violation]:
     meaning="The loss of the critic fell, but the success rate stayed flat: the critic predicts failure "
     "well.",
     fix="change the collected data, not the updates: explore more, use nearer goals, or add demonstrations",
-    threshold="the last loss is below a fifth of the largest, and no evaluation of at least 5 had a success "
-    "rate above 5 %",
+    threshold="the last loss is below a fifth of the largest, and the success rate is at most 5 % in all of "
+    "at least 5 evaluations",
     source="TianhongDai/hindsight-experience-replay #26, hill-a/stable-baselines #424",
     needs=("history", "unsolved"),
 )
