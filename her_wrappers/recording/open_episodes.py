@@ -19,7 +19,7 @@ from her_wrappers.support.user_warning import warn_user
 
 
 class OpenEpisodes:
-    """The open episodes of `HindsightReplayBuffer.add`; `OpenEpisodes.add` has the same arguments.
+    """Records the transitions that `HindsightReplayBuffer.add` passes on, until their episodes end.
 
     In an open episode, ``obs`` of each transition must equal the previous ``next_obs``.
     """
@@ -218,7 +218,7 @@ class OpenEpisodes:
             )
 
     def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
-        """Warn if a row of ``obs`` is the last state of an episode that ended with the previous rows."""
+        """Warn if a row of ``obs`` is the last state of an episode that ended at the previous call."""
         is_reset = self._just_ended
         for _, was, given in recorded.changes(obs):
             is_reset = is_reset & equal_rows(was, given)

@@ -28,7 +28,7 @@ from her_wrappers.replay.sampling import Draws, Sampler
 
 
 class RelabeledReplay:
-    """The stored episodes of a buffer, without a lock, open episodes and torch.
+    """Stores the complete episodes of a buffer and samples batches; has no lock, open episodes or torch.
 
     ``first`` is the number of the first step that will be added.
     """
