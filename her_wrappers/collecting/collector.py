@@ -94,7 +94,7 @@ class Round:
 
 
 class _PolicyState(NamedTuple):
-    """A policy state, and the number of the last round that began before `update` got the state."""
+    """A policy state, and the number of the last round that was delivered before `update` got the state."""
 
     pickled: bytes | None = None  # None: the initial state
     after_round: int = -1  # -1: before round 0

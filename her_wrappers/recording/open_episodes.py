@@ -81,7 +81,7 @@ class OpenEpisodes:
         return recorded.observe(next_obs, number, *flags, info or {})
 
     def truncate(self) -> Episodes | None:
-        """End all open episodes as truncated, and return the episodes that have steps, or None."""
+        """End all open episodes as truncated; return those with at least one step, or None if none has."""
         return None if self._recorded is None else self._recorded.truncate()
 
     def discard(self) -> None:
@@ -149,7 +149,7 @@ class OpenEpisodes:
             opened = "a single environment" if recorded.is_single else f"{recorded.num_envs} environments"
             given = "a single environment (no leading axis)" if count is None else f"{count} environments"
             raise ValueError(
-                f"obs is of {given}, but the open episodes are of {opened}; call truncate_open_episode() "
+                f"obs is from {given}, but the open episodes are from {opened}; call truncate_open_episode() "
                 "before you add transitions of another number of environments"
             )
         options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": True}

@@ -103,7 +103,7 @@ class _Recorder:
                 raise ValueError(f"the {name} space changed from {known} to {space}; {fix}")
 
     def _warn_of_action(self, action: Any, info: Any) -> None:
-        """Warn once if an info says that another action than the recorded one was executed."""
+        """Warn once if an info contains an executed action that differs from the recorded action."""
         for name in EXECUTED & set(info):
             executed, given = np.asarray(info[name]), np.asarray(action)
             mask = info.get(f"_{name}", slice(None))

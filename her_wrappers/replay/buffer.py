@@ -251,7 +251,7 @@ class HindsightReplayBuffer:
     @property
     def on_device(self) -> NoReturn:
         """Removed; use `device`."""
-        raise AttributeError("on_device was removed; use device, since batches are copied to a device")
+        raise AttributeError("on_device was removed; use device, the device to which batches are copied")
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self,

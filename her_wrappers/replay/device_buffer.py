@@ -322,7 +322,7 @@ class DeviceReplayBuffer:
         return first + chosen.clamp(min=1).minimum(length)
 
     def _outcome(self, batch: Batch[Tensor], slots: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the (B,) rewards and terminations of ``batch`` for its goals; see `Lanes.slots_of`."""
+        """Return (B,) rewards and terminations of ``batch`` for its goals; see also `Lanes.slots_of`."""
         if not self._components:
             return batch.rewards, batch.terminations
         info = self._lanes.infos(slots[0])

@@ -100,7 +100,7 @@ class NewGoals(NamedTuple):
 
 
 class Lanes:
-    """The stored steps of N environments, and those of demonstrations."""
+    """Stores the last steps of N environments, and the steps of demonstrations."""
 
     def __init__(self, observation_space: spaces.Dict, action_space: Any, num_envs: int, device: Any) -> None:
         """Assign columns to all arrays, in the order of `Columns`; `allocate` completes the object."""
@@ -129,7 +129,7 @@ class Lanes:
         self.bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `allocate`
 
     def allocate(self, states: int, num_demonstrations: int = 0, num_demonstrated_episodes: int = 0) -> None:
-        """Allocate ``states`` rows for each environment, and rows for demonstrated steps and episodes."""
+        """Allocate ``states`` rows for each environment, and a row for each state of demonstrations."""
         self.num_demonstrations = num_demonstrations
         self.num_demonstrated_episodes = num_demonstrated_episodes
         # `_write_first_states` writes one state too many in the lanes whose episodes continue.
@@ -468,6 +468,6 @@ class Lanes:
             others.copy_(saved[1])
 
     def _split(self, tensor: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Return views of the ``size`` slots of each lane, (N, size, ...), and of those of demonstrations."""
+        """Return views of the ``size`` slots of each lane, (N, size, ...), and of slots of demonstrations."""
         end = self.num_envs * size
         return tensor[:end].view(self.num_envs, size, *tensor.shape[1:]), tensor[end:]

@@ -393,8 +393,8 @@ class RowStorage:
 
         Each list has one array, (B, width), for each matrix in `Stored.desired`. The first ``num_achieved``
         steps get the achieved goals of the states in ``goal_rows``. The next steps, up to ``num_relabeled``,
-        get the desired goals after their ``goal_spans``. The other steps are not relabeled, and get the
-        desired goals before and after theirs.
+        get the desired goals after their ``goal_spans``. The other steps, which are not relabeled, get the
+        recorded goals before and after their ``goal_spans``.
         """
         stored, count = self.stored, len(goal_rows)
         before: list[Any] = []
