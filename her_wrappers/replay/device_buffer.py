@@ -48,12 +48,12 @@ INSPECTED = (1, 10, 100, 1000)  # in its calls with these numbers, `sample` insp
 
 
 class DeviceReplayBuffer:
-    """A replay buffer for batched simulators that relabels goals in hindsight, in tensors on a device.
+    """A replay buffer for batched simulators: stores tensors on a device, and relabels goals in hindsight.
 
     `add` takes one step of N environments. `sample` samples from all stored steps. In episodes that have not
     ended, ``"future"`` chooses among the states up to the newest. Single steps are evicted, oldest first.
 
-    Both can be captured in a CUDA graph if the functions of the buffer do not wait for the device; register
+    A CUDA graph can capture both methods if the functions of the buffer do not wait for the device; register
     `generator` with the graph. `add` never waits; `sample` waits only in its calls 1, 10, 100 and 1,000, and
     never during a capture. `len`, `statistics`, `verify` and `save` wait too. All calls that wait, except
     `len`, raise ValueError if an invalid value was added: NaN, an infinite goal or an infinite reward.
