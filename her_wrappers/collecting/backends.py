@@ -57,7 +57,7 @@ class LocalBackend:
         self._tasks.append((worker, task, state))
 
     def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
-        """Run the next task in the queue; return the worker's number and its result, without a timeout."""
+        """Run the next task in the queue; return the worker's number and its result. Ignore ``timeout``."""
         worker, task, state = self._tasks.popleft()
         return worker, self._workers[worker].run(task, state)
 
@@ -101,7 +101,7 @@ class ProcessBackend:
         self._send(worker, pickle.dumps((task, state), protocol=5))
 
     def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
-        """Wait until a worker has a result or its process ends; return the worker, and the result or None."""
+        """Wait for a worker's result or end; return (its number, result or None), or None at the timeout."""
         ready = connection.wait(self._connections.values(), timeout)
         if not ready:
             return None

@@ -94,7 +94,7 @@ class Round:
 
 
 class _PolicyState(NamedTuple):
-    """A policy state, and the number of the last round that began before `update` got the state."""
+    """A policy state, and the number of the last round that was delivered before `update` got the state."""
 
     pickled: bytes | None = None  # None: the initial state
     after_round: int = -1  # -1: before round 0
@@ -109,8 +109,8 @@ class Collector:
     type, all packages have the same versions, and the policy computes in one thread.
 
     While the learner works with round r - 1, the workers play round r, with the state that `update` got after
-    round r - 2. Rounds 0 and 1 use the initial state of the policy. If `update` is not called after a round,
-    the latest state is used again.
+    round r - 2. Rounds 0 and 1 use the initial state of the policy, unless `update` is called before round 0.
+    If `update` is not called after a round, the latest state is used again.
 
     After ``reset(seed=...)``, an environment must depend only on this seed and the actions. The actions of a
     policy must depend only on the observations, the state of the policy and ``seed(n)``. Each worker plays
@@ -137,12 +137,12 @@ class Collector:
             worker, the round and the environment.
         deterministic: Whether environments and policy repeat their episodes if they get the same seeds again.
             If True, each worker tests this: it plays round 0 twice, and compares the episodes.
-        address: Address of a Ray cluster; by default the environment variable ``RAY_ADDRESS``. If
-            this is not set either, a new Ray instance is started on this machine. If the program has already
-            initialized Ray, the collector uses that instance, and ignores the address.
+        address: Address of a Ray cluster; by default the environment variable ``RAY_ADDRESS``. If neither is
+            given, a new Ray instance is started on this machine. If the program has already initialized Ray,
+            the collector uses that instance, and ignores the address.
         timeout: Number of seconds after which a worker that has not finished its round is replaced, for
-            simulators that sometimes never return. None waits without end, but warns after a minute. It has
-            no effect with ``backend="local"``.
+            simulators that sometimes never return. None waits without end, but warns after a minute. The
+            timeout has no effect with ``backend="local"``.
 
     Raises:
         ConnectionError: No Ray cluster answers at ``address``.

@@ -40,7 +40,7 @@ class RayBackend:
         self._workers[result] = worker
 
     def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
-        """Wait until a worker has a result or is lost; return its number, and the result (None if lost)."""
+        """Wait for a worker's result or loss; return (its number, result or None), or None at the timeout."""
         ready, _ = self._ray.wait(list(self._workers), timeout=timeout)
         if not ready:
             return None

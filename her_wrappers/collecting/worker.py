@@ -75,7 +75,7 @@ class WorkerFailure:
 
 
 class NotRepeatableError(Exception):
-    """The episodes of a round differ when the same round is played again."""
+    """Raised if the episodes of a round differ when the same round is played again."""
 
 
 def seeds_of(seed: int, worker: int, round_number: int) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def seeds_of(seed: int, worker: int, round_number: int) -> tuple[int, int]:
 
 
 class Worker:
-    """Plays rounds; keeps the environments and the policy between rounds, unless ``fresh_envs`` is True."""
+    """Plays rounds. Environments and policy are kept between rounds, unless ``fresh_envs`` is True."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -197,7 +197,7 @@ class Worker:
                 "environment; pass fresh_envs=True (`her train --fresh-envs`) to make new environments for "
                 "each round"
             )
-        raise NotRepeatableError(f"the episodes differ in {name!r} when they are played again{cause}")
+        raise NotRepeatableError(f"the episodes differ in {name!r} when the round is played again{cause}")
 
 
 def _make_envs(

@@ -133,7 +133,10 @@ class EpisodeAccumulator:
         self.is_moving = True
 
     def replace_action(self, key: str, actions: Any, infos: Any) -> None:
-        """After a step, replace the action from `act` where the infos have ``key``, the executed action."""
+        """After a step, replace the actions that `act` recorded by ``infos[key]``, the executed actions.
+
+        Only the actions of environments whose info has ``key`` are replaced.
+        """
         if self.is_single:
             if key not in infos:
                 return
@@ -197,7 +200,7 @@ class EpisodeAccumulator:
         self._is_ended = is_ended.copy()
 
     def changes(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
-        """Yield (leaf, current states, ``observations``), arrays (N, ...), for each leaf that differs."""
+        """Yield (leaf, current states, given states), arrays (N, ...), for each leaf whose states differ."""
         for leaf, was in zip(self.observations, self._ring.states_at(self._now), strict=True):
             given, shape = self._check(leaf, observations, 0), (self.num_envs, *leaf.shape)
             if was.tobytes() != given.tobytes():
@@ -257,7 +260,7 @@ class EpisodeAccumulator:
         begins: Flags = False,  # environments in which this step was a reset
         first_states: Tree = None,  # states after this step, if the ring has last states of episodes instead
     ) -> Episodes | None:
-        """Close the episodes that end at this step, open the next ones, return the closed ones or None."""
+        """Close the episodes that end at this step, and open the next ones; return closed ones or None."""
         now, opened, episodes = self._now + 1, begins, None
         ended = over = terminated | truncated
         cut = self._none
@@ -371,7 +374,7 @@ class EpisodeAccumulator:
                 self._reuse_watch = None
 
     def _put_last_states(self, ended: np.ndarray, infos: Any) -> None:
-        """Replace the first states after resets by the last states before, with their infos."""
+        """Write the last states and infos of ended episodes over the first states of the next episodes."""
         ring, now, where = self._ring, self._now + 1, self.where(0)
         rows = np.flatnonzero(ended)
         states = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
@@ -383,7 +386,8 @@ class EpisodeAccumulator:
     def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:
         """Return the values of ``leaf`` in ``tree``, for all environments, as one array of the leaf's dtype.
 
-        Floats are rounded to this dtype only if ``rounding``. Errors name the current step plus ``ahead``.
+        Floats are rounded to this dtype only if ``rounding`` is True. Errors name the current step plus
+        ``ahead``.
         """
         value: Any = tree[leaf.key] if isinstance(tree, dict) and leaf.key in tree else tree
         shape = leaf.shape if self.is_single else (self.num_envs, *leaf.shape)

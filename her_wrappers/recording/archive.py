@@ -45,7 +45,7 @@ OLDEST_VERSION = 2  # whose manifests also list shards; the lists are ignored
 
 
 class Shard(NamedTuple):
-    """Labels of a file of episodes. The numbers are None if the file is damaged or missing."""
+    """A file of episodes: its number, and how many episodes and steps it has; None if unreadable."""
 
     number: int
     episodes: int | None = None
@@ -287,7 +287,7 @@ class EpisodeArchive:
         yield from errors.counted(self.read_shards(errors))
 
     def read_shards(self, errors: EpisodeErrors) -> Iterator[Episodes]:
-        """Call `flush`, and yield the shards; the caller adds the length of each to ``errors.number``."""
+        """Call `flush`, and yield the shards; after each, the caller adds its length to ``errors.number``."""
         self.flush()
         archive = self._state.manifest.archive
         if not archive:
@@ -301,7 +301,7 @@ class EpisodeArchive:
                 yield episodes
 
     def _open_for_writing(self, source: Source | None) -> None:
-        """Lock the folder, and read or create its manifest; do nothing if this object already holds it."""
+        """Lock the folder, and read or create its manifest; do nothing if this object has the lock."""
         self._require_own_process()
         if self._writer_lock is not None and self._writer_lock.is_locked:
             return
@@ -393,7 +393,7 @@ def shard_path(folder: Path, number: int) -> Path:
 
 
 def _find_shards(folder: Path, archive: str, *, require_all: bool = False) -> tuple[Shard, ...]:
-    """Return the shards of ``folder``, also those that are damaged, or missing before another shard.
+    """Return the shards of ``folder`` in order; damaged and missing shards are included, without counts.
 
     Raises:
         CorruptFileError: A shard is damaged or missing, and ``require_all`` is True.

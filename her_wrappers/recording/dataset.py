@@ -25,7 +25,7 @@ class EpisodeErrors:
         self.number = 0  # of the next episode of the source
 
     def handle(self, error: Exception, count: int | None = 1) -> None:
-        """Raise an error in the next ``count`` episodes of the source (None: unknown), or skip them."""
+        """Raise ``error``, or skip the ``count`` episodes (None: unknown number) that the error concerns."""
         is_file = isinstance(error, CorruptFileError | OSError)  # the message names the file
         message = str(error) if is_file else f"episode {self.number}: {error}"
         if not self._skips:
@@ -55,7 +55,7 @@ class EpisodeErrors:
 
 
 def numbered(episodes: Iterable[Episode]) -> Iterator[tuple[int, Episode]]:
-    """Enumerate episodes; raise TypeError unless ``episodes`` is an iterable of `Episode` objects."""
+    """Yield (number, episode), like ``enumerate``; raise TypeError unless all elements are `Episode`."""
     if not isinstance(episodes, Iterable):
         fix = "; write [episode]" if isinstance(episodes, Episode) else ""
         got = type(episodes).__name__

@@ -15,7 +15,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.values import as_batch
 from her_wrappers.support.user_warning import warn_user
 
-MIN_JUMPS = 3  # smallest number of episodes with an overwritten value for a warning
+MIN_JUMPS = 3  # a warning appears if a value seems overwritten in at least this number of episodes
 MAX_EPISODES = 50  # number of episodes that are examined
 
 
@@ -53,7 +53,7 @@ class ReuseWatch:
         self._repair = repair  # end of the message
         self._ended: dict[int, Episode] = {}  # by environment
         self._count = 0  # number of examined episodes
-        self._cleared: set[str] = set()  # names of leaves that differed
+        self._cleared: set[str] = set()  # names of leaves that a reset did not overwrite
         self._largest: dict[str, float] = {}  # largest change of each leaf in a step before the last one
         self._jumps: Counter[str] = Counter()
 
@@ -67,8 +67,8 @@ class ReuseWatch:
     ) -> None:
         """Compare last states of ended episodes with first states of the next episodes; warn at most once.
 
-        The next episodes begin in the environments ``envs``. ``states`` are the leaves of the observations of
-        all environments, each (N, ...). ``infos`` are the infos of the first states, and are compared too.
+        The next episodes begin in the environments ``envs``. ``states`` are the current observations of all
+        environments, a list of arrays (N, ...). ``infos``, those of the first states, are compared too.
         """
         ended, self._ended = self._ended, {}
         envs = [i for i in envs if i in ended]

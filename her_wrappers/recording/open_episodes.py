@@ -19,7 +19,7 @@ from her_wrappers.support.user_warning import warn_user
 
 
 class OpenEpisodes:
-    """The open episodes of `HindsightReplayBuffer.add`; `OpenEpisodes.add` has the same arguments.
+    """Records the transitions that `HindsightReplayBuffer.add` passes on, until their episodes end.
 
     In an open episode, ``obs`` of each transition must equal the previous ``next_obs``.
     """
@@ -81,7 +81,7 @@ class OpenEpisodes:
         return recorded.observe(next_obs, number, *flags, info or {})
 
     def truncate(self) -> Episodes | None:
-        """End all open episodes as truncated, and return the episodes that have steps, or None."""
+        """End all open episodes as truncated; return those with at least one step, or None if none has."""
         return None if self._recorded is None else self._recorded.truncate()
 
     def discard(self) -> None:
@@ -149,7 +149,7 @@ class OpenEpisodes:
             opened = "a single environment" if recorded.is_single else f"{recorded.num_envs} environments"
             given = "a single environment (no leading axis)" if count is None else f"{count} environments"
             raise ValueError(
-                f"obs is of {given}, but the open episodes are of {opened}; call truncate_open_episode() "
+                f"obs is from {given}, but the open episodes are from {opened}; call truncate_open_episode() "
                 "before you add transitions of another number of environments"
             )
         options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": True}
@@ -218,7 +218,7 @@ class OpenEpisodes:
             )
 
     def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
-        """Warn if a row of ``obs`` is the last state of an episode that ended with the previous rows."""
+        """Warn if a row of ``obs`` is the last state of an episode that ended at the previous call."""
         is_reset = self._just_ended
         for _, was, given in recorded.changes(obs):
             is_reset = is_reset & equal_rows(was, given)

@@ -23,7 +23,7 @@ EXECUTED = frozenset({"intervene_action", "action_intervention", "teleop_action"
 
 
 class _Recorder:
-    """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`: the methods ``step`` and ``close``."""
+    """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`: ``step``, ``truncate`` and ``close``."""
 
     env: Any
 
@@ -103,7 +103,7 @@ class _Recorder:
                 raise ValueError(f"the {name} space changed from {known} to {space}; {fix}")
 
     def _warn_of_action(self, action: Any, info: Any) -> None:
-        """Warn once if an info says that another action than the recorded one was executed."""
+        """Warn once if an info contains an executed action that differs from the recorded action."""
         for name in EXECUTED & set(info):
             executed, given = np.asarray(info[name]), np.asarray(action)
             mask = info.get(f"_{name}", slice(None))
@@ -164,8 +164,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
             episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
             in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
-        action_key: Key of an info that replaces the recorded action at the steps that have it, such as
-            ``"intervene_action"`` of a wrapper with which a person can take over.
+        action_key: Key of an info that contains the executed action, such as ``"intervene_action"`` of a
+            wrapper with which a person can take over. This action is recorded at steps that have the key.
 
     Raises:
         TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
@@ -222,8 +222,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             options: Options, as in `gymnasium.Env.reset`.
 
         Raises:
-            RuntimeError: The recorder is in a worker of a vector environment, and a sink is a copy, such as a
-                buffer, whose content the program cannot read.
+            RuntimeError: The recorder is in a worker process of a vector environment, where a sink, such as a
+                buffer, is a copy that the main program cannot read.
             SinkError: A sink raised an error, and the environment was not reset; call ``reset`` again.
             ValueError: The observation does not fit its space, an info cannot be recorded, or a space of the
                 environment changed.
@@ -260,8 +260,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
             episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
             in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
-        action_key: Key of an info that replaces the recorded action at the steps that have it, such as
-            ``"intervene_action"`` of a wrapper with which a person can take over.
+        action_key: Key of an info that contains the executed action, such as ``"intervene_action"`` of a
+            wrapper with which a person can take over. This action is recorded at steps that have the key.
 
     Raises:
         TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,

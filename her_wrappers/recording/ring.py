@@ -28,7 +28,7 @@ from her_wrappers.data.trees import Tree, concatenate_trees
 
 
 class Column(NamedTuple):
-    """One array of the observations or actions, with a row for each step that the ring stores."""
+    """One array of the observations or actions, with a row for each moment in the ring."""
 
     leaf: LeafSpec
     shape: tuple[int, ...]  # (capacity, N, ...), or without N for a single environment
@@ -41,7 +41,7 @@ Writer: TypeAlias = tuple[LeafSpec, str | None, np.dtype[Any], tuple[int, ...], 
 
 
 class StepRing:
-    """The last steps of N environments, one row (N, ...) per step; without axis N if ``num_envs`` is None."""
+    """Values of N environments at the last moments, in rows (N, ...); no axis N if ``num_envs`` is None."""
 
     def __init__(
         self, observations: SpaceSpec, actions: SpaceSpec, num_envs: int | None, capacity: int = 64
@@ -124,7 +124,7 @@ class StepRing:
         }
 
     def grown(self) -> StepRing:
-        """Return a ring of twice the capacity, whose halves are copies: each moment is at its new place."""
+        """Return a ring of twice the capacity; both halves are copies of this ring, so moments stay valid."""
         larger = StepRing(*self.specs, self.num_envs, 2 * self.capacity)
         targets = *larger._states, *larger._actions
         for column, target in zip((*self._states, *self._actions), targets, strict=True):

@@ -131,8 +131,8 @@ def _read_labels(file: ArrayFile, archive: str, number: int) -> tuple[int, int]:
 def read_shard(path: Path, archive: str, number: int) -> Episodes:
     """Return the episodes of a shard.
 
-    Raise CorruptFileError if it is damaged, belongs to another archive than ``archive``, or has another
-    number. Raise OSError if it cannot be read.
+    Raise CorruptFileError if the file is damaged, belongs to another archive than ``archive``, or has another
+    number than ``number``. Raise OSError if the file cannot be read.
     """
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         counts = _read_labels(file, archive, number)

@@ -34,7 +34,7 @@ A sink gets every episode at most once: after a KeyboardInterrupt, an interrupte
 
 
 class NotFiniteError(ValueError):
-    """An episode was rejected since it contains NaN, an infinite goal or an infinite reward."""
+    """Raised for an episode that contains NaN, an infinite goal or an infinite reward."""
 
 
 class SinkError(RuntimeError):
@@ -101,7 +101,7 @@ class Sinks:
                 )
 
     def deliver(self, episodes: Episodes, result: tuple[Any, ...] | None = None) -> None:
-        """Pass episodes to all sinks. If any fails, raise SinkError with the step's values, ``result``."""
+        """Pass episodes to all sinks. If a sink fails, raise SinkError with ``result``, the step's values."""
         errors: dict[str, Exception] = {}  # first error of each sink
         missing: set[int] = set()
         skipped: dict[int, str] = {}  # reasons
@@ -122,7 +122,10 @@ class Sinks:
                     else:
                         skipped[part.start] = f"{name} rejected it: {error}"
         if skipped and not self.skipped:
-            warn_user(f"an episode was skipped, and further ones will be: {next(iter(skipped.values()))}")
+            warn_user(
+                f"an episode was skipped: {next(iter(skipped.values()))}. Further episodes with such values "
+                "are skipped without a warning"
+            )
         self.skipped += len(skipped)
         if not errors:
             return
@@ -135,9 +138,9 @@ class Sinks:
 
 
 def _is_in_worker() -> bool:
-    """Return whether the function that this process runs is the loop of a vector environment's worker.
+    """Return whether this process is a worker of a vector environment, by the file of its main function.
 
-    Examples are ``_async_worker`` of Gymnasium, and the workers of Stable-Baselines3, Tianshou and TorchRL.
+    This detects the workers of Gymnasium, Stable-Baselines3, Tianshou and TorchRL.
     """
     if multiprocessing.parent_process() is None:
         return False

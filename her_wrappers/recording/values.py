@@ -13,7 +13,7 @@ from her_wrappers.data.trees import NUMBERS, as_leaf, try_as_array
 BATCH_HINT = (
     ". If the environment steps several copies at once, make it a gymnasium.vector.VectorEnv with num_envs "
     "and metadata['autoreset_mode'], and record it with VectorEpisodeRecorder; or call add() of the buffer "
-    "with arrays that all, obs too, have a row for each copy"
+    "with arrays that have a row for each copy, also for obs"
 )
 """End of the error message if an environment that is not a vector environment returns a batch."""
 

@@ -30,7 +30,7 @@ class Provenance(NamedTuple):
     component: Any  # (B,) index in `names` of each row's strategy
     names: tuple[str, ...]  # names of the strategies; the last is that of the original rows
     num_demonstrations: int = 0  # number of steps of demonstrations
-    lane: Any = None  # (B,) number of the environment of each row; only of a `DeviceReplayBuffer`
+    lane: Any = None  # (B,) number of each row's environment; None unless from a `DeviceReplayBuffer`
 
     def map(self, function: Callable[[Any], Any]) -> Provenance:
         """Return a copy with ``function`` applied to each array."""
@@ -42,9 +42,9 @@ class Provenance(NamedTuple):
 class Batch(Generic[ArrayT]):
     """A batch of B transitions, as NumPy arrays, or as torch tensors if the buffer has a device.
 
-    For type checkers, ``sample`` always returns the type with arrays, ``Batch``. If the buffer has a device,
-    call ``batch.to_torch(buffer.device)``, which then copies nothing, to get the type with tensors,
-    ``Batch[torch.Tensor]``. Relabeled rows come first, so a slice of a batch is not a random sample. A batch
+    The return type of ``sample`` is ``Batch``, the type with arrays, even if the buffer has a device. Type
+    checkers get the type with tensors, ``Batch[torch.Tensor]``, from ``batch.to_torch(buffer.device)``, which
+    then copies nothing. Relabeled rows come first, so a slice of a batch is not a random sample. A batch
     shares no memory with the buffer. Its arrays may be views of one block of memory, but they never overlap.
 
     Attributes:
@@ -53,15 +53,15 @@ class Batch(Generic[ArrayT]):
         rewards: (B,) float32; with ``n_steps``, discounted sums of m rewards, 1 <= m <= ``n_steps``.
         next_observations: Like ``observations``, but m steps later; without ``n_steps``, m is 1.
         terminations: (B,) bool, whether the last of the m steps is terminal; targets must not bootstrap then.
-        truncations: (B,) bool, whether the last of the m steps truncated the episode; targets bootstrap.
+        truncations: (B,) bool, whether the last of the m steps truncated the episode; targets bootstrap then.
         discounts: (B,) float32, factor of the value of ``next_observations``: gamma^m, or 0 if terminated.
         weights: (B,) float32 in [0, 1], importance weight of each row in a loss; 1 without priorities.
         relabeled: (B,) bool, whether the desired goal was replaced in hindsight.
         index: (B,) int64, step number of each transition. The buffer never uses a step number twice. With N
             steps of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N.
-        provenance: Arrays, or tensors of a `DeviceReplayBuffer`, from which the properties `episode`,
-            `goal_index`, `strategy` and `lane` are made. None in the batch that ``reward_fn`` gets, where
-            these properties raise ValueError.
+        provenance: Arrays (tensors if a `DeviceReplayBuffer` made the batch) from which the properties
+            `episode`, `goal_index`, `strategy` and `lane` are computed. None in the batch that ``reward_fn``
+            gets, where these properties raise ValueError.
     """
 
     observations: dict[str, Tree]
@@ -117,10 +117,10 @@ class Batch(Generic[ArrayT]):
     def lane(self) -> Any:
         """Number of each row's environment, (B,) int64, in batches of a `DeviceReplayBuffer`.
 
-        Demonstrations have the number of environments.
+        With N environments, numbered 0 to N - 1, all demonstrations have the number N.
 
         Raises:
-            ValueError: The batch is not from a `DeviceReplayBuffer`.
+            ValueError: The batch is not a result of `DeviceReplayBuffer.sample`.
         """
         lane = self._require_provenance().lane
         if lane is None:
@@ -130,8 +130,8 @@ class Batch(Generic[ArrayT]):
     def _require_provenance(self) -> Provenance:
         if self.provenance is None:
             raise ValueError(
-                "'episode', 'goal_index' and 'strategy' exist only in batches that sample() returned, not in "
-                "the batch that reward_fn gets"
+                "'episode', 'goal_index', 'strategy' and 'lane' exist only in batches that sample() "
+                "returned, not in the batch that reward_fn gets"
             )
         return self.provenance
 
@@ -156,7 +156,7 @@ class Batch(Generic[ArrayT]):
         return self.map(lambda values: to_tensor(values, target))
 
     def to_numpy(self) -> Batch:
-        """Return the batch as NumPy arrays, which share the memory of CPU tensors."""
+        """Return the batch as NumPy arrays. They share the memory of tensors that are on the CPU."""
         batch = self.map(_to_numpy)
         batch.provenance = self.provenance and self.provenance.map(_to_numpy)
         return batch
@@ -193,8 +193,8 @@ class Statistics:
         relabeled_reward: Mean reward of the relabeled rows.
         original_reward: Mean reward of the original rows.
         terminated_share: Share of terminated rows among the relabeled rows.
-        trivial_share: Share of the relabeled rows whose new goal g is trivial, that is, achieved before the
-            step already: ``compute_reward(ag_t, g) == compute_reward(g, g)``.
+        trivial_share: Share of the relabeled rows whose new goal g is trivial: the goal ag_t, achieved before
+            the step, gets the reward of success, ``compute_reward(ag_t, g) == compute_reward(g, g)``.
         mean_ahead: Mean, over the relabeled rows, of the number of steps from the row's transition to the
             transition that achieved its new goal. Rows of the strategy ``"desired"`` are left out.
         demonstrations: Statistics of the demonstrations, or None without demonstrations. All other attributes
@@ -217,10 +217,10 @@ class Statistics:
 def statistics_of(
     batch: Batch, ahead: Any, is_trivial: Any, *, num_transitions: int, num_episodes: int, nbytes: int
 ) -> Statistics:
-    """Return the statistics of a buffer that returned ``batch``, in which all values are arrays.
+    """Return the statistics of a buffer and of ``batch``, a batch of arrays that was sampled from it.
 
     ``ahead``, (B,), is the number of steps from each row to the transition that supplied its new goal.
-    ``is_trivial`` has a bool for each relabeled row.
+    ``is_trivial`` has a bool for each relabeled row, whether its new goal is trivial.
     """
     rows = batch.relabeled
     means = {

@@ -1,4 +1,4 @@
-"""HindsightReplayBuffer stores episodes, and samples transitions of complete ones with relabeled goals."""
+"""HindsightReplayBuffer: stores episodes, and samples transitions of complete ones with relabeled goals."""
 
 from __future__ import annotations
 
@@ -66,14 +66,15 @@ class HindsightReplayBuffer:
             terminations of a batch of goals, if the environment has such a function.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4. With 0,
             nothing is relabeled.
-        goal_selection_strategy: Source of new goals, usually the achieved goal of one of these states.
-            ``"future"``: a state of the episode after the step. ``"final"``: the last state of the episode.
-            ``"episode"``: any state of the episode except the first. ``"geometric"``, or `Geometric` with
-            another gamma: a state after the step; nearer states are more likely. ``"random"``: any state,
-            except the first, of any stored episode. A function ``(t, length, rng) -> s`` returns a state
-            number s, 1 <= s <= length, for each step t of an episode of ``length`` steps; t, length and s
-            are (B,) integers. With ``"desired"``, the new goal is the desired goal of any stored step. A
-            `Mixture` combines several, and can have the share of rows that are not relabeled.
+        goal_selection_strategy: Source of new goals. Most strategies choose a state, whose achieved goal is
+            the new goal. ``"future"``: a state of the episode after the step. ``"final"``: the last state of
+            the episode. ``"episode"``: any state of the episode except the first. ``"geometric"``, or
+            `Geometric` with another gamma: a state after the step; nearer states are more likely.
+            ``"random"``: any state, except the first, of any stored episode. A function
+            ``(t, length, rng) -> s`` returns a state number s, 1 <= s <= length, for each step t of an
+            episode of ``length`` steps; t, length and s are (B,) integers. With ``"desired"``, the new goal
+            is the desired goal of any stored step. A `Mixture` combines several strategies, and can also set
+            the share of rows that are not relabeled.
         termination: Rule for the terminations of relabeled transitions. ``"recompute"``: computed by
             ``compute_terminated``; a step that terminated independently of its goal, such as a crash, still
             terminates. ``"success"``: rewards must have exactly two values, for success and for no success; a
@@ -87,9 +88,9 @@ class HindsightReplayBuffer:
             and termination functions get the steps of all windows in one call; windows that end early at the
             end of the episode are padded to equal lengths with copies of their last step.
         gamma: Discount factor of rewards that are summed, and of ``discounts`` in a `Batch`.
-        info_keys: Keys of the infos to store and to pass to ``compute_reward`` and ``compute_terminated``,
-            one dict for each row, with the values recorded under the original goal. Without ``info_keys``,
-            these dicts are empty.
+        info_keys: Keys of the infos to store. ``compute_reward`` and ``compute_terminated`` get a list with a
+            dict of these infos for each row, as recorded under the original goal. Without ``info_keys``, the
+            dicts are empty.
         prioritized: `Priority` options to sample by priorities, which `update_priorities` sets; None to
             sample uniformly. Priorities take about 8.6 bytes per transition.
         seed: Seed of the buffer's random generator.
@@ -167,7 +168,7 @@ class HindsightReplayBuffer:
         self._set_up(make_replay(space, action_space, options))
 
     def _set_up(self, replay: RelabeledReplay) -> None:
-        """Use an empty ``replay``, and make a buffer for its demonstrations, if there are any."""
+        """Store transitions in ``replay``, which is empty; make a buffer of its demonstrations, if any."""
         self._replay = replay
         keys, size = replay.options.info_keys, replay.options.buffer_size
         self._open_episodes = OpenEpisodes(self.observation_space, self.action_space, keys, size)
@@ -218,7 +219,7 @@ class HindsightReplayBuffer:
 
     @property
     def info_keys(self) -> tuple[str, ...]:
-        """Keys of the infos to store. Recorders whose sink is this buffer add them to their own keys."""
+        """Keys of the infos to store. A recorder that has this buffer as a sink records these infos too."""
         return tuple(self._replay.options.info_keys)
 
     @property
@@ -250,7 +251,7 @@ class HindsightReplayBuffer:
     @property
     def on_device(self) -> NoReturn:
         """Removed; use `device`."""
-        raise AttributeError("on_device was removed; use device, since batches are copied to a device")
+        raise AttributeError("on_device was removed; use device, the device to which batches are copied")
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self,
@@ -275,8 +276,8 @@ class HindsightReplayBuffer:
             obs: Observation before the step. Within an episode, it must equal the previous ``next_obs``.
             action: Action.
             reward: Reward, a number or (N,).
-            next_obs: Observation after the step, also at the last step of an episode. At that step, a
-                ``final_obs`` or ``terminal_observation`` in ``info`` is used instead.
+            next_obs: Observation after the step and before any reset. At the last step of an episode,
+                ``final_obs`` or ``terminal_observation`` in ``info``, if present, replaces ``next_obs``.
             terminated: Whether the task ended, a bool or (N,) bool.
             truncated: Whether the episode was truncated, a bool or (N,) bool.
             info: Info of the step. It must have the buffer's ``info_keys``; other keys are ignored. For N
@@ -361,8 +362,7 @@ class HindsightReplayBuffer:
         Raises:
             CorruptFileError: A shard of the archive is damaged.
             MemoryError: Not enough memory.
-            OSError: The archive cannot be read. Before reading, it writes its pending episodes to its folder,
-                which can fail too.
+            OSError: The archive cannot be read, or its episodes that are only in memory cannot be written.
             TypeError: An element is not an `Episode`.
             ValueError: An episode is not valid, see `add_episode`; or all episodes were skipped.
         """
@@ -440,14 +440,14 @@ class HindsightReplayBuffer:
         """Return the infos of stored steps, for example of those in a batch.
 
         Args:
-            index: (B,) int64, step numbers, as in ``batch.index``. Demonstrations have infos of their own:
-                ``buffer.demonstrations.infos(index)``.
+            index: (B,) int64, step numbers, as in ``batch.index``. For demonstrations, call
+                ``buffer.demonstrations.infos(index)`` instead.
 
         Returns:
             For each key of ``info_keys``, an array (B, ...).
 
         Raises:
-            ValueError: A step is not stored (any more).
+            ValueError: A step was never stored, or was evicted.
         """
         with self._lock:
             return self._replay.infos(np.asarray(index))

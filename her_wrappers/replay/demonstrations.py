@@ -28,7 +28,7 @@ from her_wrappers.support.user_warning import warn_user
 
 
 class DemonstrationReplay(RelabeledReplay):
-    """Replay of demonstrations. Nothing can be added, since the buffer's step numbers begin after theirs."""
+    """A replay of demonstrations, which cannot change: the next step numbers belong to the buffer."""
 
     def add(self, episodes: Sequence[Episode]) -> NoReturn:
         """Raise RuntimeError."""
@@ -40,7 +40,7 @@ class DemonstrationReplay(RelabeledReplay):
 
 
 class MixedReplay(RelabeledReplay):
-    """The replay of a buffer, which adds a share of demonstrations to its batches."""
+    """The replay of a buffer with demonstrations: ``share`` of the rows of each batch are demonstrations."""
 
     demonstrations: DemonstrationReplay
     share: float
@@ -63,7 +63,7 @@ class MixedReplay(RelabeledReplay):
         return super().nbytes + self.demonstrations.nbytes
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
-        """Sample a batch, with the share of demonstrations once the buffer has an episode."""
+        """Sample a batch with ``share`` of demonstrations; raise ValueError if no other steps are stored."""
         if not len(self):
             return super().sample(batch_size, beta)  # raises ValueError
         batch_size = require_count("batch_size", batch_size, at_least=1)
@@ -80,7 +80,7 @@ class MixedReplay(RelabeledReplay):
         return ignored
 
     def statistics(self, batch_size: int) -> Statistics:
-        """Return the statistics of the buffer, with those of the demonstrations."""
+        """Return the statistics of the buffer, which include the statistics of the demonstrations."""
         found = super().statistics(batch_size)
         return replace(found, demonstrations=self.demonstrations.statistics(batch_size))
 

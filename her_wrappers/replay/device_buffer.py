@@ -44,18 +44,19 @@ MIN_STATES = 4  # so that each step that is added can be sampled
 SAMPLING_OPTIONS = (
     "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy", "termination"
 )  # fmt: skip
-INSPECTED = (1, 10, 100, 1000)  # numbers of the calls of `sample` that inspect the data, and wait for this
+INSPECTED = (1, 10, 100, 1000)  # in its calls with these numbers, `sample` inspects the data, and waits
 
 
 class DeviceReplayBuffer:
-    """A replay buffer for batched simulators that relabels goals in hindsight, in tensors on a device.
+    """A replay buffer for batched simulators: stores tensors on a device, and relabels goals in hindsight.
 
-    `add` takes one step of N environments, and `sample` returns transitions of all stored steps, also of
-    episodes that have not ended: for these, ``"future"`` reaches to the newest state. Single steps are
-    evicted, oldest first. Neither call waits for the device, so both can be captured in a CUDA graph, if the
-    functions of the buffer do not wait either; register `generator` with the graph. Only `len`,
-    `statistics`, `verify`, `save` and the calls 1, 10, 100 and 1,000 of `sample` wait. They raise
-    ValueError if an invalid value was added.
+    `add` takes one step of N environments. `sample` samples from all stored steps. In episodes that have not
+    ended, ``"future"`` chooses among the states up to the newest. Single steps are evicted, oldest first.
+
+    A CUDA graph can capture both methods if the functions of the buffer do not wait for the device; register
+    `generator` with the graph. `add` never waits; `sample` waits only in its calls 1, 10, 100 and 1,000, and
+    never during a capture. `len`, `statistics`, `verify` and `save` wait too. All calls that wait, except
+    `len`, raise ValueError if an invalid value was added: NaN, an infinite goal or an infinite reward.
 
     Args:
         observation_space: Dict space of one environment: ``observation``, ``achieved_goal``,
@@ -65,8 +66,9 @@ class DeviceReplayBuffer:
         steps_per_env: Largest number of steps that are stored for each environment.
         states_per_env: Number of states for which each environment has memory. An episode of T steps has
             T + 1 states, so short episodes reduce the number of steps that fit. The default suffices for
-            ``steps_per_env`` steps of episodes of 32 steps.
-        max_bytes: Limit of memory in bytes, from which ``steps_per_env`` is computed; give only one of them.
+            ``steps_per_env`` steps if episodes have at least 32 steps.
+        max_bytes: Limit of memory in bytes, without infos and demonstrations. ``steps_per_env`` and
+            ``states_per_env`` are computed from it, and must not be given then.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
             batch of goals. All arguments are tensors, and ``info`` is a dict of (B, ...) tensors.
         reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action:
@@ -74,9 +76,9 @@ class DeviceReplayBuffer:
         compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns (B,) terminations.
         n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4.
         goal_selection_strategy: As for `HindsightReplayBuffer`. A function ``(t, length, generator) -> s``
-            gets and returns (B,) tensors, and a ``torch.Generator``. Results outside of 1..length are
-            clipped. If the beginning of an episode was evicted, t and length count from its oldest stored
-            state.
+            gets two (B,) tensors and a ``torch.Generator``, and returns a (B,) tensor. Results outside of
+            1..length are clipped. If the beginning of an episode was evicted, t and length count from its
+            oldest stored state.
         termination: As for `HindsightReplayBuffer`.
         n_steps: Maximum number of steps whose rewards are summed, see `Batch`.
         gamma: Discount factor.
@@ -199,16 +201,16 @@ class DeviceReplayBuffer:
         return cls(*(getattr(env, name) for name in names), **_functions_of(env, options) | options)
 
     def add(self, step: SimulatorStep) -> None:
-        """Add one step of all environments; the oldest steps are evicted.
+        """Add one step of all environments, and evict the oldest steps as needed.
 
-        A NaN, an infinite goal or a reward that is not finite raises its error later, see the class.
+        If the step has NaN, an infinite goal or an infinite reward, a later call raises ValueError.
 
         Args:
             step: The step. The buffer stores copies.
 
         Raises:
-            TypeError: A value is not a tensor of the expected dtype; nothing is added.
-            ValueError: A shape or a device is wrong, a key is missing, or the first step has no
+            TypeError: A value is not a tensor of the expected dtype, or an info is missing; nothing is added.
+            ValueError: A shape or a device is wrong, an observation lacks a key, or the first step has no
                 ``first_observation``; nothing is added.
         """
         if step.first_observation is None and not self._num_adds:
@@ -220,9 +222,9 @@ class DeviceReplayBuffer:
         self._num_adds += 1
 
     def begin_episodes(self, observation: Mapping[str, Any], mask: Tensor | None = None) -> None:
-        """Begin new episodes; `add` does this after the end of an episode and with ``first_observation``.
+        """Begin new episodes in some or all environments; open episodes of these environments are truncated.
 
-        Open episodes of these environments end as truncated.
+        `add` begins episodes itself: after the end of an episode, and in a step with ``first_observation``.
 
         Args:
             observation: Dict of (N, ...) tensors, the first observations.
@@ -241,8 +243,8 @@ class DeviceReplayBuffer:
             batch_size: Number of transitions, B.
 
         Raises:
-            ValueError: ``batch_size`` is not an integer of at least 1, no step is stored, or a function of
-                the buffer returns a wrong shape; or an invalid value was added, see the class.
+            ValueError: ``batch_size`` is not an integer of at least 1, no step is stored, a function of the
+                buffer returns a wrong result, or an invalid value was added, see the class.
         """
         size = require_count("batch_size", batch_size, at_least=1)
         self._require_steps()
@@ -256,7 +258,7 @@ class DeviceReplayBuffer:
             raise ValueError("cannot sample from an empty buffer; call add() first")
 
     def _sample(self, size: int) -> Batch[Tensor]:
-        # For each row: its step and its goal. One number of the last row of `random` rounds a share.
+        # Row 0 selects the steps, and row 1 the goals. Two numbers of row 2 round shares of the batch.
         random = torch.rand((3, size), dtype=torch.float64, device=self.device, generator=self.generator)
         order = torch.arange(size, device=self.device)
         lanes, is_demonstration = self._lanes, None
@@ -284,7 +286,7 @@ class DeviceReplayBuffer:
     def _select_goals(
         self, steps: Steps, component: Tensor, random: Tensor, is_demonstration: Tensor | None
     ) -> tuple[NewGoals, Tensor]:
-        """Return a new goal for each row, by dtype, and the index of the step that achieved it."""
+        """Return new goals for B rows, and the (B,) step numbers of the steps that supplied these goals."""
         slots, index, takes_desired = torch.zeros_like(component), torch.zeros_like(component), None
         for number, each in enumerate(self._components):
             if each.select is None:
@@ -302,7 +304,7 @@ class DeviceReplayBuffer:
         return NewGoals(component < len(self._components), values), index
 
     def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
-        """Return the row of a state in the episode of each step, as a strategy selects it."""
+        """Return (B,) rows: for each step, the row of the state that the strategy ``select`` chooses."""
         if isinstance(select, Geometric):  # its function is written with NumPy
             left = steps.last - steps.row
             tail = 1 + random * torch.expm1(left * math.log(select.gamma))
@@ -320,7 +322,7 @@ class DeviceReplayBuffer:
         return first + chosen.clamp(min=1).minimum(length)
 
     def _outcome(self, batch: Batch[Tensor], slots: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the rewards and terminations of the steps of ``batch`` for their goals."""
+        """Return (B,) rewards and terminations of ``batch`` for its goals; see also `Lanes.slots_of`."""
         if not self._components:
             return batch.rewards, batch.terminations
         info = self._lanes.infos(slots[0])
@@ -347,7 +349,7 @@ class DeviceReplayBuffer:
     def _rewards(
         self, batch: Batch[Tensor], goal: Any, info: dict[str, Tensor], achieved: Any = None
     ) -> Tensor:
-        """Return the rewards of steps, (B,) float32, for a goal and optionally for another achieved goal."""
+        """Return (B,) float32 rewards for the desired goals ``goal`` and, if given, other achieved goals."""
         achieved = batch.next_observations["achieved_goal"] if achieved is None else achieved
         arguments: tuple[Any, ...] = achieved, goal, info
         if self._reward_name == "reward_fn":
@@ -434,8 +436,8 @@ class DeviceReplayBuffer:
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored steps and of a batch; the random generator does not change.
 
-        Open episodes are counted too. A share of the batch are demonstrations, unlike in
-        `HindsightReplayBuffer.statistics`.
+        Open episodes are counted too. Unlike in `HindsightReplayBuffer.statistics`, the batch includes its
+        share of demonstrations.
 
         Args:
             batch_size: Number of rows of the batch.
@@ -464,7 +466,7 @@ class DeviceReplayBuffer:
         return statistics_of(batch.to_numpy(), ahead.cpu().numpy(), trivial.cpu().numpy(), **counts)
 
     def _inspect(self) -> None:
-        """Raise ValueError if an invalid value was added; warn if recorded rewards or terminations differ."""
+        """Raise ValueError for an invalid added value; warn if the functions contradict recorded steps."""
         self._lanes.require_valid()
         if not self.options.can_relabel or not len(self):
             return
@@ -532,7 +534,7 @@ class DeviceReplayBuffer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None, **options: Any) -> DeviceReplayBuffer:
-        """Read a buffer from a file that `save` wrote; no code in it is executed.
+        """Read a buffer from a file that `save` wrote; no code in the file is executed.
 
         Sampling continues with the same random sequence on a device of the same type, unless ``seed`` is
         given. Without functions, `sample` raises ValueError if rows must be relabeled.
@@ -544,7 +546,7 @@ class DeviceReplayBuffer:
                 The sizes and ``demonstrations`` cannot change.
 
         Raises:
-            CorruptFileError: The file is damaged, is not such a buffer, or has another format version.
+            CorruptFileError: The file is damaged, has another kind of content, or another format version.
             MemoryError: Not enough memory on the device.
             OSError: The file cannot be read.
             TypeError: An option is unknown.
@@ -580,7 +582,7 @@ class DeviceReplayBuffer:
 
 
 def _functions_of(env: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those attributes of a simulator that are options of a buffer and not given in ``options``."""
+    """Return the functions, device and info keys of a simulator, except those that ``options`` has."""
     names = ("compute_reward", "compute_terminated", "device", "info_keys")
     found = {name: getattr(env, name, None) for name in names if options.get(name) is None}
     if options.get("reward_fn") is not None:

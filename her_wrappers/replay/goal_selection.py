@@ -28,9 +28,9 @@ Strategy: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
 def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Sample ``count`` integers from 0 to ``bound`` - 1, three times as fast as ``rng.integers``.
 
-    ``bound`` is an integer, or an array with the bound of each sample. A random float64 below 1 is multiplied
-    by the bound. Even for the largest such float64, the rounded product is below the bound. Instead of a
-    generator, `DeviceReplayBuffer` passes such numbers as a tensor, and gets a tensor.
+    ``bound`` is an integer, or a (count,) array with the bound of each sample. Random float64 numbers in
+    [0, 1) are multiplied by ``bound`` and truncated; even the product of the largest such number is below the
+    bound. `DeviceReplayBuffer` passes a tensor of these random numbers as ``rng``, and gets a tensor.
     """
     if not isinstance(rng, np.random.Generator):
         return (rng * bound).long()
@@ -101,7 +101,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def validated(strategy: Strategy, t: Ints, length: Ints, rng: np.random.Generator) -> Ints:
-    """Call a user's strategy with read-only arrays; raise ValueError unless it returns valid states."""
+    """Return the states that a user's strategy chooses; raise ValueError unless all of them are valid."""
     given = t.view(), length.view()
     for array in given:
         array.setflags(write=False)
@@ -137,8 +137,8 @@ class Mixture:
 
     Raises:
         TypeError: ``shares`` is not a dict.
-        ValueError: A share is not in (0, 1], except for ``"original"`` in [0, 1], or the shares do not sum
-            to 1.
+        ValueError: The share of ``"original"`` is not in [0, 1], another share is not in (0, 1], or the sum
+            of the shares is not 1.
 
     Example:
         >>> mixture = Mixture({"future": 0.5, "desired": 0.3, "original": 0.2})

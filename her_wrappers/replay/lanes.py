@@ -1,15 +1,16 @@
 """Lanes: the steps of N environments, as rows of tensors on a device. `DeviceReplayBuffer` samples from them.
 
-Each environment has a *lane*, a ring of R rows. A row is a state with its own desired goal. The last state of
-an episode has a row too, so the next state is always in the next row. Rows of a lane have numbers that grow
-for ever; row r is in slot r % R of its lane. The step from state r to state r + 1 is stored in row r::
+Each environment has a *lane*, a ring of R rows. A row is a state with its desired goal. The last state of an
+episode has a row too, so the next state is always in the next row. The rows of a lane are numbered without
+end, and so are its steps and episodes; number i is in slot i % R of the lane. The step from the state in row
+r to the state in row r + 1 is stored in row r::
 
     row        0   1   2  ..  T-1  T    T+1  T+2       episode 0 has T steps
     state      s0  s1  s2 ..       sT   s0'  s1'       sT: no step begins here
     step       0   1   2  ..  T-1       T    T+1       step number = row - number of the episode
 
-Shapes never depend on data, and all counts are tensors, so that no call that runs in each step waits for the
-device. Demonstrations are one more lane, which is as long as they are, and never changes.
+Shapes never depend on data, and all counts are tensors, so no call that is made at every step waits for the
+device. Demonstrations have one more lane, which has exactly the rows of their states, and never changes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class SimulatorStep(NamedTuple):
         truncated: (N,) bool.
         last_observation: The observation after the step and before any reset, for all N environments.
         info: Dict of (N, ...) tensors: the values that ``compute_reward`` reads from infos.
-        first_observation: The observation that ``reset`` returned, in the first step after it, else None.
+        first_observation: Observation that ``reset`` returned, in the first step after a reset; else None.
     """
 
     observation: Mapping[str, Any]
@@ -59,7 +60,7 @@ class SimulatorStep(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """An array of a state or step, and its columns in the matrix of its dtype."""
+    """One array of a state or step, and its columns ``begin`` to ``end`` - 1 in the matrix of its dtype."""
 
     spec: LeafSpec
     dtype: torch.dtype
@@ -68,16 +69,16 @@ class Leaf(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns of a matrix: other parts of the observation, achieved goal, desired goal, step."""
+    """The end of each group of columns of a matrix: observation, achieved goal, desired goal, step."""
 
-    observation: int  # end of the other parts of the observation, and so on
+    observation: int  # end of the observation without its goals
     achieved: int
     desired: int
     step: int
 
 
 class Steps(NamedTuple):
-    """Some stored steps, as (B,) tensors."""
+    """B stored steps, as (B,) int64 tensors."""
 
     lane: Tensor
     number: Tensor  # number of the step in its lane
@@ -87,7 +88,7 @@ class Steps(NamedTuple):
 
 
 class NewGoals(NamedTuple):
-    """New goals of steps."""
+    """New goals for B steps, as matrices (B, width) by dtype."""
 
     relabeled: Tensor  # (B,) bool, whether the step gets its new goal
     values: Blocks
@@ -99,7 +100,7 @@ class NewGoals(NamedTuple):
 
 
 class Lanes:
-    """The stored steps of N environments, and those of demonstrations."""
+    """Stores the last steps of N environments, and the steps of demonstrations."""
 
     def __init__(self, observation_space: spaces.Dict, action_space: Any, num_envs: int, device: Any) -> None:
         """Assign columns to all arrays, in the order of `Columns`; `allocate` completes the object."""
@@ -128,7 +129,7 @@ class Lanes:
         self.bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `allocate`
 
     def allocate(self, states: int, num_demonstrations: int = 0, num_demonstrated_episodes: int = 0) -> None:
-        """Allocate ``states`` rows for each environment, and rows for demonstrated steps and episodes."""
+        """Allocate ``states`` rows for each environment, and a row for each state of demonstrations."""
         self.num_demonstrations = num_demonstrations
         self.num_demonstrated_episodes = num_demonstrated_episodes
         # `_write_first_states` writes one state too many in the lanes whose episodes continue.
@@ -147,8 +148,8 @@ class Lanes:
         self._infos: dict[str, Tensor] = {}  # allocated by the first step, which has their shapes
         self._lane_numbers = torch.arange(self.num_envs, device=self.device)
         self._first_slots = self._lane_numbers * self._size
-        # Of each lane: numbers of the next row and step, of the oldest ones that are stored, and of the
-        # episode; the number of stored steps of this and all earlier lanes; the first invalid step.
+        # For each lane: next row, next step, oldest stored row, oldest stored step, and the number of stored
+        # steps of this and all earlier lanes; then the present episode, and the first invalid step or -1.
         self._next_row, self._next_step, self._oldest_row, self._oldest_step, self._ends = (
             self._zeros(self.num_envs) for _ in range(5)
         )
@@ -160,7 +161,7 @@ class Lanes:
     # --- writing ----------------------------------------------------------------------------------
 
     def add(self, step: SimulatorStep, info_keys: tuple[str, ...], max_steps: int) -> None:
-        """Add a step of each lane, and keep at most ``max_steps`` of them; see `DeviceReplayBuffer.add`."""
+        """Add a step to each lane, and keep its last ``max_steps`` steps; see `DeviceReplayBuffer.add`."""
         names = ("action", "reward", "terminated", "truncated")
         values = self._blocks({name: getattr(step, name) for name in names}, self._step)
         states = step.last_observation, step.observation
@@ -206,9 +207,9 @@ class Lanes:
         self._write_first_states(blocks, began, max_steps)
 
     def _write_first_states(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
-        """Write states to the next rows. In the lanes ``began``, they are the first states of episodes.
+        """Write one state to the next row of each lane; where ``began``, (N,) bool, it begins an episode.
 
-        In the other lanes, they have no meaning, and the next states overwrite them.
+        In the other lanes, the written state has no meaning, and the next state overwrites it.
         """
         self._write_states(blocks, self._episode + 1)
         span = self._next_row[:, None].expand(-1, 2)
@@ -222,7 +223,7 @@ class Lanes:
         self._ends.copy_((self._next_step - self._oldest_step).cumsum(0))
 
     def _slots(self, number: Tensor) -> Tensor:
-        """Return the slot of one row, step or episode of each lane; `find` does the same for given lanes."""
+        """Return (N,) slots, for one row, step or episode ``number`` of each lane; see also `find`."""
         return self._first_slots + number % self._size
 
     def _write_states(self, blocks: Blocks, episode: Tensor) -> None:
@@ -232,13 +233,13 @@ class Lanes:
         self._episode_of_row.index_copy_(0, slots, episode)
 
     def _info_column(self, key: str, like: Tensor) -> Tensor:
-        """Return the rows of an info; their shape and dtype are those of the first step."""
+        """Return the tensor of an info, which is allocated at the first call, with the dtype of ``like``."""
         if key not in self._infos:
             self._infos[key] = self._zeros(len(self._spans), *like.shape[1:], dtype=like.dtype)
         return self._infos[key]
 
     def _blocks(self, tree: Any, spec: SpaceSpec) -> Blocks:
-        """Return the values of N states or steps as matrices (N, width) with the columns of the rows."""
+        """Return N states or steps as one matrix (N, width) per dtype, with the columns of the lanes."""
         parts: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
         for leaf, dtype, begin, end in self._leaves[spec.name]:
             value = self._checked(leaf.name, leaf.find(tree, "in the step"), dtype, leaf.shape)
@@ -249,11 +250,11 @@ class Lanes:
     def _checked(
         self, name: str, value: Any, dtype: torch.dtype | None = None, shape: tuple[int, ...] | None = None
     ) -> Tensor:
-        """Return a tensor of N rows; raise an error if its type, device, dtype or shape is wrong."""
+        """Return ``value``; raise an error unless it is a tensor of N rows with this dtype and shape."""
         if not isinstance(value, Tensor) or value.dtype != (dtype or value.dtype):
             got = value.dtype if isinstance(value, Tensor) else type(value).__name__
             expected_type = f"a tensor of {dtype or 'numbers'}"
-            raise TypeError(f"{name} must be {expected_type}, got {got}; convert it before add()")
+            raise TypeError(f"{name} must be {expected_type}, got {got}; pass such a tensor to the buffer")
         expected = (self.num_envs, *(value.shape[1:] if shape is None else shape))
         if value.device != self.device or tuple(value.shape) != expected:
             raise ValueError(
@@ -263,7 +264,7 @@ class Lanes:
         return value
 
     def add_demonstrations(self, episodes: Episodes, info_keys: tuple[str, ...]) -> None:
-        """Fill the lane of the demonstrations."""
+        """Write the demonstrations ``episodes`` to their lane."""
 
         def tensor(values: Any) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
@@ -289,7 +290,10 @@ class Lanes:
     # --- reading ----------------------------------------------------------------------------------
 
     def draw(self, random: Tensor, is_demonstration: Tensor | None = None) -> Steps:
-        """Return a stored step for each of B numbers in [0, 1), such that all steps have equal intervals."""
+        """Return stored steps for (B,) numbers in [0, 1): uniform random numbers give uniform steps.
+
+        Where ``is_demonstration``, (B,) bool, is True, the steps are steps of demonstrations.
+        """
         count = (random * self._ends[-1]).long()
         lane = torch.searchsorted(self._ends, count, right=True)
         number = self._next_step[lane] - (self._ends[lane] - count)
@@ -302,23 +306,23 @@ class Lanes:
         return Steps(lane, number, row, first, last)
 
     def find(self, lane: Tensor, number: Tensor) -> Tensor:
-        """Return the slots of rows, steps or episodes of given lanes."""
+        """Return the (B,) slots of rows, steps or episodes, given their lanes and numbers, both (B,)."""
         in_ring = number % self._size
         if self.num_demonstrations:  # their lane is not a ring
             in_ring = torch.where(lane < self.num_envs, in_ring, number)
         return lane * self._size + in_ring
 
     def slots_of(self, steps: Steps) -> tuple[Tensor, Tensor]:
-        """Return the slots of the states before and after steps."""
+        """Return two (B,) tensors: the slots of the states before and after each step."""
         return self.find(steps.lane, steps.row), self.find(steps.lane, steps.row + 1)
 
     def slots_of_steps(self, lane: Tensor, index: Tensor) -> Tensor:
-        """Return the slots of the states before the steps with some indices, see `index`."""
+        """Return the slots of the states before steps, given their lanes and step numbers, see `index`."""
         number = torch.where(lane < self.num_envs, (index - self.num_demonstrations) // self.num_envs, index)
         return self.find(lane, self._row_of_step[self.find(lane, number)])
 
     def index(self, lane: Tensor, number: Tensor) -> Tensor:
-        """Return step numbers among the steps of all lanes; those of demonstrations come first."""
+        """Return step numbers, as in `Batch.index`, from lanes and numbers of steps within their lanes."""
         index = number * self.num_envs + lane + self.num_demonstrations
         return torch.where(lane < self.num_envs, index, number) if self.num_demonstrations else index
 
@@ -328,7 +332,7 @@ class Lanes:
         return torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)
 
     def goals(self, slots: Tensor, takes_desired: Tensor | None) -> Blocks:
-        """Return the achieved goals in some slots, or the desired goals where ``takes_desired``."""
+        """Return the achieved goals of states, or the desired goals where ``takes_desired`` is True."""
         goals: Blocks = {}
         for dtype, columns in self._columns.items():
             if columns.desired > columns.achieved:
@@ -340,7 +344,7 @@ class Lanes:
         return goals
 
     def same_goals(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return whether states in the slots ``after``, (B, n), have the desired goal of ``before``, (B,)."""
+        """Return (B, n) bool: whether slot ``after[i, j]`` has the desired goal of slot ``before[i]``."""
         same = torch.ones_like(after, dtype=torch.bool)
         for dtype, columns in self._columns.items():
             desired = self._rows[dtype][:, columns.achieved : columns.desired]
@@ -350,7 +354,7 @@ class Lanes:
     def read(
         self, slots: tuple[Tensor, Tensor], index: Tensor, gamma: float, goals: NewGoals | None = None
     ) -> Batch[Tensor]:
-        """Return the steps between two slots each; relabeled rows get new goals, but not new rewards."""
+        """Return a batch of the steps between pairs of slots, with new goals, but with recorded rewards."""
         here, there = ({dtype: rows[each] for dtype, rows in self._rows.items()} for each in slots)
         for dtype, goal in ({} if goals is None else goals.values).items():
             columns = self._columns[dtype]
@@ -373,19 +377,19 @@ class Lanes:
         )
 
     def desired_goal(self, slots: Tensor) -> Any:
-        """Return the recorded desired goals of states."""
+        """Return the recorded desired goals of the states in ``slots``."""
         leaves = [leaf for leaf in self._leaves[self._state.name] if leaf.spec.path[0] == "desired_goal"]
         return self._goal.build([
             self._rows[dtype][:, i:j][slots].reshape(len(slots), *leaf.shape) for leaf, dtype, i, j in leaves
         ])
 
     def _tree(self, spec: SpaceSpec, blocks: Blocks) -> Any:
-        """Return parts of (B, width) matrices as the tree of states or steps."""
+        """Return B states or steps as a tree of (B, ...) tensors, from the columns of ``blocks``."""
         count, leaves = len(blocks[torch.float32]), self._leaves[spec.name]
         return spec.build([blocks[dtype][:, i:j].reshape(count, *leaf.shape) for leaf, dtype, i, j in leaves])
 
     def infos(self, slots: Tensor) -> dict[str, Tensor]:
-        """Return the infos of steps."""
+        """Return the infos of the steps in ``slots``, by key."""
         return {key: values[slots] for key, values in self._infos.items()}
 
     # --- calls that wait for the device -----------------------------------------------------------
@@ -395,7 +399,7 @@ class Lanes:
         return int(self._ends[-1])
 
     def spread(self, count: int) -> Steps:
-        """Return ``count`` stored steps at equal distances, which are all steps if it is their number."""
+        """Return ``count`` stored steps at equal distances; if ``count`` is ``len(self)``, all steps."""
         numbers = torch.arange(count, dtype=torch.float64, device=self.device)
         return self.draw((numbers + 0.5) / count)
 
@@ -446,7 +450,7 @@ class Lanes:
         return packed
 
     def restore(self, name: str, values: Tensor) -> None:
-        """Copy a tensor of `packed`; raise ValueError if its shape or dtype is wrong."""
+        """Copy ``values``, the tensor ``name`` of `packed`, into this object; raise ValueError if invalid."""
         if name.startswith("info "):
             self._info_column(name.removeprefix("info "), values)
         tensor = self.tensors()[name]
@@ -464,6 +468,6 @@ class Lanes:
             others.copy_(saved[1])
 
     def _split(self, tensor: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Return views of the ``size`` slots of each lane, (N, size, ...), and of those of demonstrations."""
+        """Return views of the ``size`` slots of each lane, (N, size, ...), and of slots of demonstrations."""
         end = self.num_envs * size
         return tensor[:end].view(self.num_envs, size, *tensor.shape[1:]), tensor[end:]

@@ -18,18 +18,19 @@ from her_wrappers.replay.batch import Batch
 class NStepReturns(NamedTuple):
     """The n-step returns of B windows, as (B,) arrays."""
 
-    lengths: np.ndarray  # number of steps m
+    lengths: np.ndarray  # number m of steps whose rewards are summed
     rewards: np.ndarray  # discounted sum of m rewards
     terminations: np.ndarray  # whether the last of the m steps is terminal
-    truncations: np.ndarray  # whether it truncated the episode
+    truncations: np.ndarray  # whether the last of the m steps truncated the episode
     discounts: np.ndarray  # gamma^m, or 0 if terminated
 
 
 def n_step_returns(steps: Batch, steps_left: np.ndarray, gamma: float) -> NStepReturns:
     """Return the n-step returns of B windows.
 
-    ``steps_left``, (B,), is the number of steps of each window, and W is the largest of these numbers.
-    ``steps`` has W steps for each window, window after window. The steps beyond a window's end are ignored.
+    ``steps_left``, (B,), is the number of steps of each window if no step terminates; W is the largest of
+    these numbers. ``steps`` has W steps for each window, window after window. Steps after the end of a window
+    are ignored.
     """
     order = np.arange(int(steps_left.max()))
     powers = gamma ** np.arange(len(order) + 1.0)

@@ -40,7 +40,7 @@ SAVED = (
     "buffer_size", "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy",
     "termination", "prioritized",
 )  # fmt: skip
-# Removed options, each with the value that it had by default, and advice in place of other values
+# Removed options, each with its former default, and the advice for a user who gives another value
 REMOVED: dict[str, tuple[Json, str]] = {
     "her_ratio": (None, "pass n_sampled_goal=, or a Mixture that has a share of 'original'"),
     "resample_achieved_goals": (False, "for fewer trivial goals, pass a Mixture with 'random' or 'desired'"),
@@ -66,7 +66,7 @@ class Demonstrations:
         episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, a `HindsightReplayBuffer`, `Episodes` or an
             iterable of `Episode`. A buffer that is made with these demonstrations copies the episodes.
         share: Share of demonstrations among the rows of each batch, in (0, 1). If ``share`` times the
-            batch size is not an integer, it is rounded up or down at random, so that the mean is exact.
+            batch size is not an integer, the product is rounded at random, so that its mean is exact.
 
     Raises:
         TypeError: ``episodes`` is a single `Episode`.
@@ -104,7 +104,7 @@ class Demonstrations:
 
 
 def functions_missing(*_: Any) -> NoReturn:
-    """Stand for each function of a buffer that is loaded without functions, which cannot relabel."""
+    """Raise ValueError; used in place of each function that is missing after a buffer was loaded."""
     raise ValueError(
         "relabeled transitions need a reward function, but the buffer was loaded without functions; pass "
         "env=, compute_reward= or reward_fn= to load()"
@@ -115,8 +115,8 @@ def functions_missing(*_: Any) -> NoReturn:
 class BufferOptions:
     """The arguments of `HindsightReplayBuffer` except the spaces, validated and with resolved defaults.
 
-    Options that are missing in a file, since a later version added them, have the defaults of this class.
-    Raise TypeError or ValueError if an argument has a wrong type or value, or if a function is missing.
+    An option that a file lacks, since a later version added the option, has the default of this class. If an
+    argument has a wrong type or value, or if a function is missing, TypeError or ValueError is raised.
     """
 
     buffer_size: int = 1_000_000
@@ -125,7 +125,7 @@ class BufferOptions:
     compute_terminated: GoalFunction | None = None
     n_sampled_goal: int | None = None  # None only if the strategy is a `Mixture` with a share of "original"
     goal_selection_strategy: GoalSelection = "future"
-    termination: TerminationMode | GoalFunction | None = None  # None: "keep", with a warning if this is wrong
+    termination: TerminationMode | GoalFunction | None = None  # None: see `resolve_termination`
     n_steps: int = 1
     gamma: float = 0.99
     info_keys: Sequence[str] = ()  # a tuple, once validated
@@ -202,7 +202,7 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
 
 
 def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Json]:
-    """Return saved options without those that were removed; raise ValueError if one of these was in use."""
+    """Return ``saved`` without removed options; raise ValueError if one of them was not at its default."""
     options, strategy = dict(saved), given.get("goal_selection_strategy")
     has_share = given.get("n_sampled_goal") is not None or _has_share(strategy)
     for name, (default, advice) in REMOVED.items():

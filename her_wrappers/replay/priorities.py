@@ -52,7 +52,7 @@ class Priority:
 
 
 class PrioritySampler:
-    """The priorities of the stored steps; new steps get the largest priority so far."""
+    """Stores *scaled* priorities, (priority + eps)^alpha; new steps get the largest priority so far."""
 
     def __init__(self, buffer_size: int, priority: Priority) -> None:
         self._capacity = buffer_size
@@ -111,9 +111,10 @@ class PrioritySampler:
         return len(stored) - len(index)
 
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority) -> None:
-        """Restore priorities that were scaled with ``priority``, unless its options differ from the own ones.
+        """Restore saved priorities; do nothing if ``priority``, the saved options, has another alpha or eps.
 
-        ``scaled`` has the saved steps, oldest first. If only n are stored now, they get the last n values.
+        ``scaled`` has a value for each saved step, oldest first. If only n steps are stored now, they get the
+        last n values.
         """
         if (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
@@ -124,7 +125,7 @@ class PrioritySampler:
         is_possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))
         if not (is_column and is_possible.all() and INITIAL_PRIORITY <= largest <= LARGEST):
             got = f"the largest priority {largest} and an array of shape {scaled.shape}"
-            raise ValueError(f"the file must have the priorities of {count} steps, got {got}")
+            raise ValueError(f"the file must have valid priorities for {count} steps, got {got}")
         self._set_range(self._first, scaled[len(scaled) - count :])
         self.largest = largest
 
@@ -152,7 +153,7 @@ class PrioritySampler:
 
 
 def _require_all(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
-    """Raise ValueError with the first invalid value, unless all values are valid."""
+    """Raise ValueError, which names the first invalid value, unless the bools ``valid`` are all True."""
     if not valid.all():
         row = int(valid.argmin())
         raise ValueError(f"{name} must be {expected}, got {values[row]} at row {row}")
@@ -255,7 +256,7 @@ class SumTree:
 
 
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the child at which each of n searches continues, and the rest of its sum, the new ``left``."""
+    """For n searches, return the first child whose cumulative sum exceeds ``left``, and its new ``left``."""
     # A matrix product gives the cumulative sums in a fifth of the time of `cumsum`. It rounds each sum
     # independently, so a search can lead to a child of value 0 (about one search of 10^15). Such a search
     # returns the child with the largest value instead.

@@ -28,7 +28,7 @@ from her_wrappers.replay.sampling import Draws, Sampler
 
 
 class RelabeledReplay:
-    """The stored episodes of a buffer, without a lock, open episodes and torch.
+    """Stores the complete episodes of a buffer and samples batches; has no lock, open episodes or torch.
 
     ``first`` is the number of the first step that will be added.
     """
@@ -167,7 +167,7 @@ class RelabeledReplay:
         if wrong.size:
             raise ValueError(
                 f"index must have step numbers of stored steps, {stored.first} to {stored.end - 1}, got "
-                f"{wrong[0]}; older ones were evicted, or are those of buffer.demonstrations"
+                f"{wrong[0]}; smaller numbers are those of evicted steps or of buffer.demonstrations"
             )
         return self.storage.take_infos(index)
 

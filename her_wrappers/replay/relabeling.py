@@ -52,12 +52,12 @@ class WatchedInfo(dict[str, Any]):
         return found
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return a value, or ``default``."""
+        """Return the value of ``key``, or ``default`` if the key is missing."""
         return super().get(key, default) if key in self else default
 
 
 def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> list[str]:
-    """Call a goal function, and return the keys that it tries to read, but that ``info`` lacks."""
+    """Call a goal function; return the keys that the function reads but the dicts in ``info`` lack."""
     missing: set[str] = set()
     with contextlib.suppress(Exception):
         function(achieved_goal, desired_goal, [WatchedInfo(each, missing) for each in info])
@@ -86,7 +86,7 @@ class TerminationRule(NamedTuple):
 
     mode: TerminationMode
     compute_terminated: GoalFunction | None  # only for the mode "recompute"
-    is_chosen: bool  # whether the user chose the mode; "keep" that was not chosen causes a warning if wrong
+    is_chosen: bool  # if False ("keep" by default), a warning appears if the mode is wrong
 
 
 class SeenRewards(NamedTuple):
@@ -118,7 +118,7 @@ class Relabeler:
     ) -> tuple[NDArray[np.float32], Bools]:
         """Return the rewards and terminations of the first ``count`` rows of ``batch`` for their new goals.
 
-        ``goal_independent``, bools, is True for steps that terminated independently of their recorded goal.
+        ``goal_independent``, bools, marks the steps that terminated independently of their recorded goal.
         """
         arguments = self._arguments(batch, infos, count)
         rewards = self._rewards(arguments, batch)
@@ -134,7 +134,7 @@ class Relabeler:
         return rewards, terminated
 
     def are_trivial(self, batch: Batch, infos: Mapping[str, Any]) -> Bools:
-        """Return whether the new goal of each relabeled row of ``batch`` is trivial; see `are_trivial`."""
+        """Return (n,) bool, whether the new goal of each of the n relabeled rows of ``batch`` is trivial."""
         count = int(np.count_nonzero(batch.relabeled))
 
         def rewards(achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
@@ -160,7 +160,7 @@ class Relabeler:
         return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
     def _rewards(self, arguments: GoalArguments, batch: Batch | None) -> Any:
-        """Return the rewards of B steps, (B,) float32; ``batch``, for ``reward_fn``, begins with them."""
+        """Return the (B,) float32 rewards of B steps; ``reward_fn`` gets the first B rows of ``batch``."""
         name, count = self.reward_name, len(arguments[2])
         if name == "reward_fn" and batch is not None:
             first = replace(batch.map(lambda values: read_only(values, count)), provenance=None)
@@ -214,7 +214,7 @@ class Relabeler:
     def goal_independent(self, episodes: Episodes) -> tuple[Bools, SeenRewards]:
         """Return (n,) bool, whether each of n validated episodes terminated independently of its goal.
 
-        Also return the rewards that are seen once these episodes are stored.
+        Also return the `SeenRewards` of these episodes and of all earlier episodes.
         """
         last, terminated, seen = episodes.ends[1:] - 1, episodes.terminated, self.seen
         goal_independent = np.zeros(len(terminated), np.bool_)
@@ -268,7 +268,7 @@ class Relabeler:
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:
-    """Return copies of recorded steps as a batch, with ``observations[goal_key]`` as desired goals."""
+    """Return copies of recorded steps as a batch, with the desired goals that `rewards_of` describes."""
     before = episodes.state_of_step[steps]
     observations = take_rows(episodes.observations, before)
     next_observations = take_rows(episodes.observations, before + 1)
@@ -306,7 +306,7 @@ def read_only(tree: Any, count: int) -> Any:
 
 
 def _require_two_rewards(seen: SeenRewards, others: np.ndarray) -> SeenRewards:
-    """Return ``seen`` with the reward of missed goals, ``others``; raise ValueError unless all are equal."""
+    """Return ``seen`` with the reward of missed goals; raise ValueError unless ``others`` all equal it."""
     if not len(others):
         return seen
     missed = float(others[0]) if seen.missed is None else seen.missed

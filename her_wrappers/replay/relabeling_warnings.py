@@ -47,7 +47,7 @@ class EpisodeChecks:
         self._added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
-        """Check up to 32 of the newest episodes, when the number of all added reaches 2, 8, 32, ..."""
+        """Check the newest stored episodes, at most 32, when the number of added ones passes 2, 8, 32, ..."""
         before = self._added - added
         if self._added.bit_length() // 2 == before.bit_length() // 2:
             return
@@ -69,9 +69,9 @@ class EpisodeChecks:
             if clause := find_goal_in_observation(episodes.observations, episode_of_state):
                 self._warn(
                     "goal in observation",
-                    f"{clause}, and relabeling does not change the observation, so it contradicts the new "
-                    "goal of a relabeled transition; leave such values out of the observation, since agents "
-                    "get the desired goal anyway",
+                    f"{clause}, but relabeling does not change the observation, so the observation of a "
+                    "relabeled transition contradicts its new goal; leave such values out of the "
+                    "observation, since agents get the desired goal anyway",
                 )
 
     def warn_of_kept_terminations(self, episodes: Episodes) -> None:
@@ -203,7 +203,7 @@ def _step(episodes: Episodes, i: int) -> int:
 
 
 def _changes(tree: Any, before: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the absolute changes of up to K - 1 numbers of a state in n steps, (n, K); column 0 is 0."""
+    """Return (n, K): the absolute changes, in n steps, of K - 1 numbers of a goal; column 0 is zeros."""
     leaves = [leaf.reshape(len(leaf), -1) for leaf in leaf_arrays(tree) if leaf.dtype.kind in NUMBERS]
     parts = [leaf[:, :: leaf.shape[1] // MAX_COMPONENTS + 1] for leaf in leaves]
     values = np.concatenate([np.zeros((len(leaves[0]), 1)), *parts], 1)

@@ -197,7 +197,7 @@ class RowStorage:
         return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
 
     def validate(self, episodes: Episodes) -> Episodes:
-        """Return a copy in the dtypes of the spaces, without other infos; raise ValueError if invalid."""
+        """Return ``episodes`` in the dtypes of the spaces, with the infos to store, or raise ValueError."""
         num_steps, longest = len(episodes.rewards), int(episodes.lengths.max())
         if longest > self.buffer_size:
             raise ValueError(
@@ -349,7 +349,7 @@ class RowStorage:
         return stored
 
     def _span_bounds(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
-        """Return the index of the first step of each goal span, and the number of steps."""
+        """Return an array: the index of the first step of each goal span, then the number of steps."""
         is_first = np.zeros(len(episodes.rewards) + 1, np.bool_)
         is_first[episodes.ends] = True
         for column, values in zip(self._observed, observed, strict=True):
@@ -392,8 +392,9 @@ class RowStorage:
         """Return the desired goals of B steps: a list for the states before them, and a list for those after.
 
         Each list has one array, (B, width), for each matrix in `Stored.desired`. The first ``num_achieved``
-        steps get the achieved goals of the states in ``goal_rows``; the next steps, up to ``num_relabeled``,
-        the desired goals after the ``goal_spans``. The other steps keep the desired goals of theirs.
+        steps get the achieved goals of the states in ``goal_rows``. The next steps, up to ``num_relabeled``,
+        get the desired goals after their ``goal_spans``. The other steps, which are not relabeled, get the
+        recorded goals before and after their ``goal_spans``.
         """
         stored, count = self.stored, len(goal_rows)
         before: list[Any] = []
@@ -451,7 +452,7 @@ class RowStorage:
         return {key: column.take(index % size, 0, None, "wrap") for key, column in infos.items()}
 
     def episode_firsts(self) -> np.ndarray:
-        """Return the number of the first step of each stored episode, and the number after the last step."""
+        """Return an array: the numbers of the first steps of the stored episodes, then ``stored.end``."""
         return np.append(np.unique(self._stored_spans()[:, FIRST]), self.stored.end)
 
     def _stored_spans(self) -> np.ndarray:
@@ -573,7 +574,7 @@ def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slic
 
 
 def _resized(matrix: np.ndarray, first: int, count: int, capacity: int) -> np.ndarray:
-    """Return a ring of ``capacity`` slots with the ``count`` values of a ring from number ``first`` on."""
+    """Return a ring of ``capacity`` slots that begins with ``count`` values of ``matrix``, from ``first``."""
     resized = np.zeros((capacity, *matrix.shape[1:]), matrix.dtype)
     for rows, part in ring_slices(first, count, len(matrix)):
         resized[part] = matrix[rows]
@@ -597,7 +598,7 @@ def _reject_nan(leaf: LeafSpec, values: np.ndarray) -> None:
 
 
 def _reject_rows(name: str, values: np.ndarray, is_bad: np.ndarray, must: str) -> None:
-    """Raise NotFiniteError for the first of (n, ...) values with an element for which ``is_bad``, if any."""
+    """Raise NotFiniteError, which names the first such row, if ``is_bad``, (n, ...), has a True element."""
     rows = is_bad.reshape(len(values), -1).any(axis=1)
     if rows.any():
         row = int(rows.argmax())

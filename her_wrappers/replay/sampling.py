@@ -27,15 +27,15 @@ class Steps(NamedTuple):
     """Facts about n stored steps, each an (n,) integer array."""
 
     number: np.ndarray  # step number
-    row: np.ndarray  # row of the state in which the step begins; may be beyond the ring by less than its size
+    row: np.ndarray  # row of the state before the step; a row beyond the ring continues at row 0
     t: np.ndarray  # index of the step in its episode
     length: np.ndarray  # number of steps of the episode
-    span: np.ndarray  # row of `Stored.goal_spans`
+    span: np.ndarray  # slot of the goal span in `Stored.goal_spans`
     span_end: np.ndarray  # number of the first step after the goal span
     flags: np.ndarray  # bits of FLAGS of the episode
 
     def chosen(self, rows: np.ndarray) -> Steps:
-        """Return the facts about the steps with these positions."""
+        """Return the facts about the steps at the positions ``rows``, in this order."""
         return Steps(*[column[rows] for column in self])
 
 
@@ -47,7 +47,7 @@ class Draws(NamedTuple):
     goal_rows: np.ndarray  # (K, B) rows of the states whose achieved goals are the new goals
     goal_spans: np.ndarray  # (K, B) rows of `Stored.goal_spans`, for the steps that get a desired goal
     relabeled: np.ndarray  # (K, B) bool, whether the row gets a new goal
-    flags: np.ndarray  # (3, K, B) bool, whether the step is terminated, truncated, goal-independent
+    flags: np.ndarray  # (3, K, B) bool: termination, truncation, goal-independent termination
     end_flags: np.ndarray  # (3, K, B) bool, the same for the last step of the episode
     steps_to_end: np.ndarray  # (K, B) number of steps from this one to the end of the episode
     steps_left: np.ndarray | None  # (K, B) largest number of steps of the n-step window; None without windows
@@ -156,7 +156,7 @@ class Sampler:
     def _select_goals(
         self, stored: Stored, steps: Steps, component: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Select goals for n steps; return their rows and goal spans, see `Draws`, and step numbers."""
+        """Select goals for n steps; return (goal_rows, goal_spans, goal_index), see `Draws` and `Batch`."""
         components = self._mixture.components
         if len(components) == 1:  # selecting goals for all rows is faster than finding the relabeled rows
             goal_rows, spans, goal_index = self._select(stored, components[0], steps, rng)
@@ -207,7 +207,7 @@ class Sampler:
         return self.__dict__ | {"_stored": None, "_draws": None, "state": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and draw the batches again that were drawn in advance but not saved."""
+        """Restore the state. Batches that were drawn in advance are not in the state, so draw them again."""
         saved = state.pop("state")
         self.__dict__.update(state)
         self.load_state_dict(saved)

@@ -68,7 +68,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         **{name: space_to_json(getattr(buffer, name)) for name in SPACES},
         "options": options | {"demonstrations": buffer._replay.share},
         "functions": sorted(set(SAVED) - options.keys()),
-        "first": stored.first - len(demonstrations or ()),  # counted from the first step after them
+        "first": stored.first - len(demonstrations or ()),  # counted from the end of the demonstrations
         "relabeler": relabeler,
         "sampler": replay.sampler.state_dict(),
         "largest_priority": None if priorities is None else priorities.largest,
@@ -158,7 +158,7 @@ class Header(NamedTuple):
 
 
 def _reading(file: ArrayFile) -> Any:
-    """Convert errors in a ``with`` block to `CorruptFileError`."""
+    """Return a context manager that converts errors in its block to `CorruptFileError`."""
     return as_corrupt(f"{file.path} is damaged: its content is not a replay buffer")
 
 

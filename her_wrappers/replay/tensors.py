@@ -12,7 +12,7 @@ from her_wrappers.goals.functions import GoalFunction
 
 
 def find_device(name: str | torch.device) -> torch.device:
-    """Return the torch device ``name`` with its number, as in ``cuda:0``, or raise ValueError."""
+    """Return the torch device ``name`` with its index, as in ``cuda:0``, or raise ValueError if missing."""
     try:
         probe = torch.zeros(1, dtype=torch.uint8, device=torch.device(name))
         probe.cpu()  # fails for a device that holds no data, such as "meta"
@@ -23,7 +23,7 @@ def find_device(name: str | torch.device) -> torch.device:
 
 
 def is_capturing(device: torch.device) -> bool:
-    """Return whether a CUDA graph of operations on ``device`` is being captured, so that nothing may wait."""
+    """Return whether a CUDA graph is being captured on ``device``; no call may wait for the device then."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
@@ -52,7 +52,7 @@ def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.
 
 
 def on_tensors(function: GoalFunction) -> GoalFunction:
-    """Return a goal function of arrays and a list of infos as one of tensors and infos in columns."""
+    """Make a goal function of tensors and a dict of infos from one of arrays and a list of infos."""
 
     def converted(achieved_goal: Any, desired_goal: Any, info: Any) -> torch.Tensor:
         devices: list[torch.device] = []
