@@ -101,7 +101,7 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
 
 
 def _from_spec(env: CheckedEnv) -> Factory | None:
-    """Return a function that makes unrendered environments from the spec of ``env``; None without a spec."""
+    """Return a function that makes environments without rendering from the spec of ``env``, or None."""
     try:
         spec = copy.deepcopy(env_spec(env))
     except Exception:

@@ -232,7 +232,7 @@ def integer_goal_overflow(lab: Lab) -> Iterator[Violation]:
 
 
 def _as_int64(goal: Any) -> Any:
-    """Return a goal with its integer leaves as int64; other leaves of a Dict goal stay as they are."""
+    """Return a goal with its integer arrays cast to int64; the other arrays of a Dict goal are unchanged."""
 
     def cast(leaf: Any) -> Any:
         leaf = np.asarray(leaf)
