@@ -1,4 +1,4 @@
-"""check_goal_env: run an environment, do experiments with it and with replicas of it, and apply the rules."""
+"""check_goal_env: run an environment, do experiments with it and with others of its kind, apply the rules."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def check_goal_env(
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
         replicas: Whether replicas are made. Pass False if only one environment may exist, such as for a
-            robot; the report then lists the rules that need a replica as not exercised.
+            robot; the report then lists the rules that need a replica in ``not_exercised``.
         on_step: Function without arguments that is called after each step of the run, such as the update of
             a progress bar.
 

@@ -86,10 +86,10 @@ GOAL_ENV_RULES = RuleSet(
 rule = GOAL_ENV_RULES.rule
 
 REPLAY_DIVISOR = 20
-"""Each replay repeats the first twentieth of the steps of the rollout."""
+"""A replay repeats the beginning of the run on a replica: one twentieth of all steps."""
 
 MIN_CLOCK_STEPS = 40
-"""Smallest number of steps between calls of goal functions and their repetition on a replica."""
+"""Smallest number of steps of a replica at which goal functions are called, before the calls are repeated."""
 
 STEPS_BEFORE_REPEATING = 3
 """Number of steps after the run before goal functions are called again with the same arguments."""
@@ -409,7 +409,7 @@ class Lab:
 
     @memoized
     def later_results(self, name: str) -> list[CallResult]:
-        """Return the results for the relabeled pairs after further steps; empty if this is not possible."""
+        """Call a goal function for the relabeled pairs again after further steps; return [] if impossible."""
         return self.on_env(lambda env: self.call_pairs(name) if name in self.functions else []) or []
 
     @cached_property

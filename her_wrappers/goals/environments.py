@@ -127,7 +127,7 @@ def batch_options(name: str, **options: Any) -> dict[str, Any]:
 
 
 def _make(function: EnvFactory, /, **options: Any) -> Any:
-    """Call a user's function, and return the vector environment of a `GoalSimulator`, or any other result."""
+    """Call a user's function; return the result or, if it is a `GoalSimulator`, its vector environment."""
     made = function(**options)
     return made.as_vector_env() if hasattr(made, "as_vector_env") else made
 

@@ -311,7 +311,7 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
 
 
 def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit: float) -> bool:
-    """Whether the states suffice to decide that goals are hidden; see `find_hidden_goal`."""
+    """Whether one of the two facts in `find_hidden_goal` confirms that ``goals`` are hidden."""
     distances = _squared_distances(others, others) / max(1, others.shape[1])
     distances[episode[:, None] == episode] = np.inf
     nearest = distances.argmin(1)

@@ -320,7 +320,7 @@ def output_reused(lab: Lab) -> Iterator[Violation]:
 
 
 def _reuses_output(lab: Lab, name: str) -> bool:
-    """Whether the arrays that two calls of the function return share memory."""
+    """Whether the arrays that different calls of the function return share memory."""
     calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1) % len(lab.pairs)
     function, form = lab.functions[name], lab.info_form(name)
     try:

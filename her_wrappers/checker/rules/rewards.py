@@ -28,7 +28,7 @@ NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
 
 REPETITIONS = 4
-"""Number of immediate repetitions of a call; noise changes only half of the results near a threshold."""
+"""Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
 
 
 @rule(
