@@ -1,4 +1,4 @@
-"""Wrappers that correct faults of a goal interface; the checker names the one that corrects a finding."""
+"""Wrappers that correct faults of a goal interface; findings of the checker name the wrapper to use."""
 
 from her_wrappers.goals.repairs import (
     AsGoalEnv,

@@ -1,4 +1,4 @@
-"""check_goal_env: run an environment, do experiments with it and with replicas of it, and apply the rules."""
+"""check_goal_env: run an environment, do experiments with it and with others of its kind, apply the rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAYER_STEPS = 300
 """Largest number of steps in the check of one layer (the environment or one of its wrappers)."""
 
 MIN_SHARE = 0.05
-"""Findings in a smaller share of steps or resets are not attributed: a layer can lack these by chance."""
+"""Findings in a smaller share of steps or resets are not attributed: short checks of layers may miss them."""
 
 
 def check_goal_env(
@@ -77,7 +77,7 @@ def check_goal_env(
         ignore: Rule codes or prefixes of codes that are not reported.
         seed: Seed of the first reset and of all random choices of the check.
         replicas: Whether replicas are made. Pass False if only one environment may exist, such as for a
-            robot; the report then lists the rules that need a replica as not exercised.
+            robot; the report then lists the rules that need a replica in ``not_exercised``.
         on_step: Function without arguments that is called after each step of the run, such as the update of
             a progress bar.
 
@@ -88,8 +88,8 @@ def check_goal_env(
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one, ``policy`` is
             not callable, or ``reset_options`` is neither a dict nor a list of dicts.
         ValueError: ``env_or_factory`` raised, a vector environment contains an environment object twice,
-            ``policy`` raised an exception or returned no action (then the attribute ``report`` of the error
-            has the findings before it), a rule code is unknown, ``max_steps`` is not
+            ``policy`` raised an exception or returned a value that is not an action (then the attribute
+            ``report`` of the error has the findings before it), a rule code is unknown, ``max_steps`` is not
             an integer >= 1, ``max_seconds`` is not a positive number, or ``seed`` is not an integer >= 0.
 
     Example:
@@ -135,7 +135,7 @@ def check_goal_env(
 
 
 def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
-    """Return how reading a space failed: missing, raises, or not a space. Return None if both are valid."""
+    """Return why the observation or action space cannot be read or is not a space; None if both are valid."""
     for name in ("observation_space", "action_space"):
         try:
             space = getattr(env, name)
@@ -149,18 +149,18 @@ def _unreadable_space(env: CheckedEnv) -> FailedCall | None:
 
 @contextlib.contextmanager
 def ignore_warnings() -> Iterator[None]:
-    """Ignore warnings, so that a filter that turns warnings into errors does not change the findings."""
+    """Ignore warnings in the ``with`` block, since a filter that raises them would change the findings."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
 
 
 def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
-    """Return the environment, and the factory if ``env_or_factory`` is a function, else None.
+    """Return (environment, factory); the factory is None if ``env_or_factory`` is an environment.
 
     Raises:
         TypeError: ``env_or_factory`` is neither an environment nor a function that returns one.
-        ValueError: The factory raised.
+        ValueError: ``env_or_factory`` is a function and raised an exception.
     """
     if isinstance(env_or_factory, gym.Env | gym.vector.VectorEnv):
         return env_or_factory, None
@@ -193,14 +193,14 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
 def attribute_to_wrappers(
     findings: Sequence[Finding], lab: Lab, env: CheckedEnv, replicas: Replicas, budget: Budget
 ) -> list[Finding]:
-    """Return the findings; where a wrapper is known to cause a finding, set ``caused_by`` to its name.
+    """Return the findings. If a wrapper causes a finding, ``caused_by`` of the finding is the wrapper's name.
 
     The environment is checked without wrappers, with the innermost wrapper, with the two innermost wrappers,
     and so on, each time with a new replica and at most 300 steps. If a finding occurs only in the checks that
     include a certain wrapper, and in all of these, then this wrapper causes the finding.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
-    sizes = {"step": len(lab.steps), "reset": len(lab.rollout.resets)}  # by a word in the place
+    sizes = {"step": len(lab.steps), "reset": len(lab.rollout.resets)}  # by a word in the place of findings
     candidates = [
         finding
         for finding in findings

@@ -17,7 +17,7 @@ MAX_DEPTH = 4
 """Depth up to which the items of containers and the attributes of objects are searched."""
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
-"""Tolerances of differences by rounding; the relative error of a cast to float32 is up to 1e-7."""
+"""Relative and absolute tolerance of `close`; a cast to float32 has a relative error of up to 1e-7."""
 
 
 def close(a: Any, b: Any) -> bool:
@@ -35,11 +35,11 @@ def close(a: Any, b: Any) -> bool:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two trees are equal.
+    """Whether two values, which may be nested dicts, lists and tuples, are equal.
 
-    Arrays are equal if their dtypes, shapes and bytes are equal. Other leaves are compared by ``==``, and NaN
-    equals NaN. Leaves count as equal if the comparison raises TypeError or ValueError, or if both have the
-    same class and this class defines no ``__eq__``.
+    Arrays are equal if their dtypes, shapes and bytes are equal. Other objects are compared by ``==``, and
+    NaN equals NaN. Two objects also count as equal if the comparison raises TypeError or ValueError, or if
+    they have the same class and this class defines no ``__eq__``.
     """
     if not isinstance(a, np.ndarray):
         return next(differences(a, b, identical), None) is None
@@ -49,7 +49,7 @@ def identical(a: Any, b: Any) -> bool:
 
 
 def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
-    """Return the path and both values of the first difference larger than rounding, or None."""
+    """Return (path, value in ``a``, value in ``b``) of the first difference larger than rounding, or None."""
     for path, value, other in differences(a, b, close):
         are_arrays = isinstance(value, np.ndarray) and isinstance(other, np.ndarray)
         if not (are_arrays and value.shape == other.shape and value.ndim):
@@ -60,10 +60,10 @@ def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the path and both values of each difference between two trees of dicts, lists, tuples and leaves.
+    """Yield (path, value in ``a``, value in ``b``) for each difference of two nested dicts, lists or tuples.
 
     Arrays are compared by the function ``equal``. If this function is `close`, floats are compared by `close`
-    too. Other leaves are compared by ``==``, and NaN equals NaN.
+    too. Other objects are compared by ``==``, and NaN equals NaN.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         for key, value in a.items():
@@ -110,12 +110,12 @@ def to_arrays(value: Any) -> Any:
 
 
 def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
-    """Return (name, array) for each array in a container or an object's attributes; the name is its path."""
+    """Return (path, array) for each array in items or attributes of a value; a path is like ``task/goal``."""
     return [(path_name(path), child) for path, child in _walk(value) if isinstance(child, np.ndarray)]
 
 
 def owns_resources(value: Any) -> bool:
-    """Whether an object or an object in its attributes has a finalizer ``__del__``, as connections have.
+    """Whether a value or an object in its items or attributes has a finalizer ``__del__``, as connections do.
 
     Such an object must not be copied: the finalizer of the copy would release the resource of the original.
     """
@@ -123,7 +123,7 @@ def owns_resources(value: Any) -> bool:
 
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield a value, its items and attributes down to `MAX_DEPTH`, with their paths."""
+    """Yield (path, object) for a value, and for its items and attributes down to `MAX_DEPTH`."""
     todo: list[tuple[Path, Any]] = [((), value)]
     visited: set[int] = set()
     while todo:

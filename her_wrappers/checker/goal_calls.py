@@ -47,7 +47,7 @@ NUM_THRESHOLDS = 3
 
 
 def stack(goals: Sequence[Tree]) -> Tree:
-    """Batch goals of the same structure: each leaf gets a leading axis."""
+    """Return a batch of N goals of the same structure: an (N, ...) array, or a dict of (N, ...) arrays."""
     return concatenate_trees("goals", [map_tree(lambda leaf: np.asarray(leaf)[None], goal) for goal in goals])
 
 
@@ -91,7 +91,7 @@ class CallResult:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of the value; None without a value, or if it contains lists of different lengths."""
+        """Shape of the value; None if the value is None or contains lists of different lengths."""
         try:
             return None if self.value is None else tuple(np.shape(self.value))
         except ValueError:
@@ -115,7 +115,7 @@ class CallResult:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the value consists of finite numbers; also True if the call raised, and so has no value."""
+        """Whether the value consists of finite numbers; also True if the call raised an exception."""
         numbers = self.numbers
         return self.error is not None or (numbers is not None and bool(np.isfinite(numbers).all()))
 
@@ -158,9 +158,10 @@ class Pair:
 def call_function(
     function: GoalFunction, achieved: Any, desired: Any, info: Any, *, copies: bool = True
 ) -> CallResult:
-    """Call a goal function by position: with copies of the goals or, without ``copies``, with the given ones.
+    """Call a goal function with positional arguments, and return its result.
 
-    The info is always copied. Only with ``copies`` does the result say whether an argument was changed.
+    The function gets a copy of the info and, if ``copies`` is True, copies of the goals. Only if ``copies``
+    is True, the result says which argument the function changed.
     """
     arguments = (achieved, desired, info)
     passed = copy_tree(arguments) if copies else (achieved, desired, copy_tree(info))
@@ -233,7 +234,7 @@ def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float
     """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
 
     The result is the fraction of the way at which the reward changes, or None if the rewards found on the way
-    do not have exactly two values. Both goals have float leaves.
+    do not have exactly two values. Both goals must consist of float arrays.
     """
 
     def at(fraction: float) -> float | None:
@@ -253,7 +254,12 @@ def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float
 
 
 def depends_on_goal(steps: Sequence[StepRecord], values: np.ndarray) -> bool:
-    """Whether two values change at a distance to the goal, or more values follow from goals and distances."""
+    """Whether ``values``, an info of each of n steps as (n,) numbers, depends on the desired goal.
+
+    An info with two different values depends on it if a threshold of a distance separates them. An info
+    with more values depends on it if it is a linear function of the desired goal, the distances to it and
+    their squares, but not of the achieved goals alone.
+    """
     desired = np.stack([flat(step.observation["desired_goal"]) for step in steps])
     states = [step.before for step in steps], [step.observation for step in steps]
     goals = [np.stack([flat(state["achieved_goal"]) for state in group]) for group in states]

@@ -19,7 +19,7 @@ from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
 from her_wrappers.support.user_warning import warn_user
 
 WATCHED_CLOSELY = 1000
-"""Number of first steps that are all checked; resets are checked only during these steps."""
+"""Number of steps at the beginning that are all checked; resets are checked only during these steps."""
 
 STRIDE = 40
 """After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
@@ -142,7 +142,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return self._steps < WATCHED_CLOSELY or self._steps % STRIDE == 0
 
     def _take_last_record(self) -> ResetRecord | StepRecord | None:
-        """Return the record of the last call, with new copies, so that changes by the user do not count."""
+        """Return the last record; its values are copied again, so that changes by the user do not count."""
         last, self._last = self._last, None
         return last and replace(last, **copy_tree(last.live))
 
@@ -159,7 +159,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return copy_tree(to_arrays(observation)) if self._is_checked() else None
 
     def _judge(self, record: ResetRecord | StepRecord) -> None:
-        """Apply the rules that need no experiments to a reset or a step."""
+        """Apply the rules that need no experiments to a reset or a step, and store the findings."""
         with ignore_warnings():
             lab = Lab(self.observation_space, _rollout_of(record), self._functions)
             if isinstance(record, ResetRecord):  # once in an episode, since the search for arrays is slow
@@ -176,7 +176,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._add_findings(findings)
 
     def _add_findings(self, findings: list[Finding]) -> None:
-        """Store the findings that no other finding implies, count repetitions, and warn of new findings."""
+        """Store new findings that no other finding implies, and warn of them; count repeated findings."""
         known = self._findings
         judged = GOAL_ENV_RULES.without_hidden([*known.values(), *findings]) if findings else ()
         codes = {finding.code for finding in judged}

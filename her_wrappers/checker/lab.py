@@ -4,8 +4,8 @@ A rule reads the recorded run, calls goal functions (``compute_reward`` and ``co
 experiments with the environment and with replicas, which are further environments of the same kind. The lab
 makes a call or an experiment when the first rule asks for its result, and keeps the result for other rules.
 
-Each experiment with replicas makes new ones. Experiments that step the environment itself come last, since
-they change its state. So findings do not depend on the order of the rules.
+Each experiment with replicas makes new replicas. Experiments that step the environment itself come last,
+since they change its state. So findings do not depend on the order of the rules.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ GOAL_ENV_RULES = RuleSet(
 rule = GOAL_ENV_RULES.rule
 
 REPLAY_DIVISOR = 20
-"""Each replay repeats the first twentieth of the steps of the rollout."""
+"""A replay repeats the beginning of the run on a replica: one twentieth of all steps."""
 
 MIN_CLOCK_STEPS = 40
-"""Smallest number of steps between calls of goal functions and their repetition on a replica."""
+"""Smallest number of steps of a replica at which goal functions are called, before the calls are repeated."""
 
 STEPS_BEFORE_REPEATING = 3
 """Number of steps after the run before goal functions are called again with the same arguments."""
@@ -125,9 +125,9 @@ def memoized(method: Callable[[Lab, str], Result]) -> Callable[[Lab, str], Resul
 
 @dataclass(eq=False)
 class Lab:
-    """The recorded run of an environment, and whatever the rules ask for: calls and experiments.
+    """The recorded run of an environment, and the calls and experiments that rules ask for.
 
-    The names of goal functions are arguments of methods, such as ``lab.step_results("compute_reward")``.
+    The argument ``name`` of a method is the name of a goal function: ``lab.step_results("compute_reward")``.
     """
 
     observation_space: spaces.Space[Any]  # observation space of one environment
@@ -135,14 +135,14 @@ class Lab:
     functions: Mapping[str, GoalFunction] = field(default_factory=dict)  # goal functions that exist, by name
     # arrays in attributes of the environment at the end of the run, with their names
     state: Sequence[tuple[str, np.ndarray]] = ()
-    env: CheckedEnv = None  # the environment, or None: no relabeled goals and no experiments
+    env: CheckedEnv = None  # the environment; with None, no relabeled goals and no experiments
     replicas: Replicas | None = None  # maker of replicas, or None
     seed: int = 0  # seed of all random choices
     reset_options: Sequence[dict[str, Any]] = ()  # the user's options of ``reset``
     reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
     batches: Rollout | None = None  # the batches of a vector environment, or None
-    mode: AutoresetMode | None = None  # autoreset mode that it declares, else the one that infos suggest
-    policy: Policy | None = None  # the user's policy, or None: actions are random
+    mode: AutoresetMode | None = None  # autoreset mode, declared or else suggested by infos
+    policy: Policy | None = None  # the user's policy; None for random actions
     memory: dict[str, Any] = field(default_factory=dict)  # results of `memoized` methods
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Lab:
 
     @classmethod
     def of(cls, env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Lab:
-        """Return the lab of an environment after its run; without ``replicas``, it makes none."""
+        """Return the lab of an environment after its run; if ``replicas`` is None, it makes no replicas."""
         functions, reward_type = {}, None
         try:
             functions = {name: find_function(env, name) for name in GOAL_FUNCTIONS}
@@ -186,7 +186,7 @@ class Lab:
 
     @property
     def run(self) -> Rollout:
-        """The calls as they were made: of a vector environment, the batches."""
+        """The recorded calls as they were made; for a vector environment, these are batches."""
         return self.batches or self.rollout
 
     @property
@@ -196,7 +196,7 @@ class Lab:
 
     @cached_property
     def has_goals(self) -> bool:
-        """Whether the space and all observations have the goal keys, and all goals have the same shape."""
+        """Whether the space and all observations have the goal keys, and goals are numbers of one shape."""
         space = self.observation_space
         observations = [record.observation for record in self.rollout.records]
         shapes = [_goal_shapes(each) for each in [*observations, *(step.before for step in self.steps[:1])]]
@@ -227,18 +227,18 @@ class Lab:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Relabeled pairs: achieved goals of steps with other desired goals; empty without compute_reward."""
+        """The result of `relabeled_pairs`; empty without an environment, or if `REWARD_NEEDS` are not met."""
         if self.env is None or any(map(self.missing, REWARD_NEEDS)):
             return []
         return relabeled_pairs(self.steps, partial(self.call, REWARD), np.random.default_rng(self.seed))
 
     @memoized
     def pair_results(self, name: str) -> list[CallResult]:
-        """Call the goal function ``name`` for each relabeled pair alone; return [] if it is missing."""
+        """Call the goal function ``name`` once for each relabeled pair; return [] if it is missing."""
         return self.call_pairs(name) if name in self.functions else []
 
     def call_pairs(self, name: str) -> list[CallResult]:
-        """Call a goal function once for each relabeled pair, also if this was done before."""
+        """Call a goal function once for each relabeled pair; unlike `pair_results`, store no results."""
         return [self.call(name, pair.achieved, pair.desired, pair.info) for pair in self.pairs]
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
@@ -257,7 +257,7 @@ class Lab:
 
     @memoized
     def form_results(self, name: str) -> dict[str, CallResult]:
-        """Return the result for a batch of two pairs, for each form of the infos; empty without pairs."""
+        """Return, for each form of the infos, the result for a batch of two pairs; empty without pairs."""
         forms = INFO_FORMS if self.pairs and name in self.functions else ()
         return {form: self.call(name, *self.batch([0, -1], form)) for form in forms}
 
@@ -266,12 +266,12 @@ class Lab:
         return next((form for form, result in self.form_results(name).items() if not result.error), None)
 
     def needs_info(self, name: str) -> bool:
-        """Whether a call with a batch of goals raised KeyError: a key is missing in the infos."""
+        """Whether a call for a batch, with any form of the infos, raised KeyError for a key of the infos."""
         return any(isinstance(result.error, KeyError) for result in self.form_results(name).values())
 
     @memoized
     def batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
-        """Return indices of pairs and the result for small batches, and for the batch of all pairs."""
+        """Return (indices of pairs, result) for each small batch and, last, for the batch of all pairs."""
         form, count = self.info_form(name), len(self.pairs)
         if form is None:
             return []
@@ -281,7 +281,7 @@ class Lab:
 
     @memoized
     def large_batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
-        """Return indices of pairs, with repetitions, and the result for each large batch."""
+        """Return (indices of pairs, result) for each large batch; the indices are random and may repeat."""
         form, rng = self.info_form(name), np.random.default_rng(self.seed)
         goal_bytes = sum(leaf.nbytes for pair in self.pairs[:1] for leaf in leaves(pair.achieved))
         # A vector environment's own function may mistake a batch of num_envs rows for its environments.
@@ -296,7 +296,7 @@ class Lab:
 
     @memoized
     def info_of_recorded_goal(self, name: str) -> str:
-        """Return the key of an info that the function reads and the recorded goal determines, or ''."""
+        """Return the key of an info that depends on the recorded goal and that the function reads, or ''."""
         steps = spread(self.steps, MAX_STATES)
         infos = [step.info for step in steps]
         if not self.pairs or name not in self.functions or not all(isinstance(info, dict) for info in infos):
@@ -340,7 +340,7 @@ class Lab:
 
     @cached_property
     def is_always_reached(self) -> bool:
-        """Whether all relabeled goals have the same reward, and a goal far away has a smaller one."""
+        """Whether all relabeled goals have the same reward, and a goal far away has a smaller reward."""
         values = distinct(result.number for result in self.pair_results(REWARD))
         far = [
             self.call(REWARD, pair.achieved, between(pair.achieved, pair.desired, 1e4), pair.info).number
@@ -357,7 +357,7 @@ class Lab:
 
     @cached_property
     def reached(self) -> list[bool]:
-        """Whether each step reached its goal: by the rewards if they are sparse, else by the success flag."""
+        """Whether each step reached its goal, judged by sparse rewards or, for other rewards, by the flag."""
         results = self.step_results(REWARD)
         if results and self.is_sparse and self.success_reward is not None:
             numbers = (result.number for result in results)
@@ -372,7 +372,7 @@ class Lab:
     # Experiments with the environment itself
 
     def on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
-        """Return the result of an experiment after further resets and steps; None if a call raised."""
+        """Take further resets and steps, and return ``experiment(env)``; None if impossible or it raised."""
         for name in self.functions:  # first, since further steps could affect these results
             self.step_results(name)
             self.pair_results(name)
@@ -390,9 +390,9 @@ class Lab:
 
     @cached_property
     def new_generators(self) -> list[str]:
-        """Names of random generators that each reset replaces by a generator in the same state.
+        """Names of attributes whose random generator each reset replaces by another one in the same state.
 
-        This takes the further steps of `on_env`; use it after another experiment only.
+        The first access takes the further resets and steps of `on_env`; read it only after `on_env`.
         """
         self.env.reset()
         generators = _generators(self.env)
@@ -409,12 +409,12 @@ class Lab:
 
     @memoized
     def later_results(self, name: str) -> list[CallResult]:
-        """Return the results for the relabeled pairs after further steps; empty if this is not possible."""
+        """Call a goal function for the relabeled pairs again after further steps; return [] if impossible."""
         return self.on_env(lambda env: self.call_pairs(name) if name in self.functions else []) or []
 
     @cached_property
     def other_start(self) -> Any:
-        """Observation of a reset with another seed than the first one, or None if this failed."""
+        """Observation after a reset with another seed than the first reset; None if this reset failed."""
         return self.on_env(lambda env: copy_tree(call_reset(env, self.seed + 1)[0]))
 
     # Experiments with replicas
@@ -439,7 +439,7 @@ class Lab:
         return len(self.run.steps) // REPLAY_DIVISOR
 
     def replica(self) -> CheckedEnv:
-        """Return a new replica, inside an experiment of `on_replica`."""
+        """Return one more replica; call this only inside an experiment of `on_replica`."""
         return self.replicas.make() if self.replicas else None
 
     def on_replica(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
@@ -462,7 +462,8 @@ class Lab:
     ) -> Divergence | None:
         """Repeat the beginning of the run on a replica, and return the first difference, or None.
 
-        Observations, rewards, terminations and truncations are compared; infos are not.
+        Observations, rewards, terminations and truncations are compared; infos are not. ``before_step`` is
+        called with each recorded step before the replica takes this step.
         """
         resets = iter(self.run.resets)
         episode = -1
@@ -484,9 +485,10 @@ class Lab:
 
     @cached_property
     def first_divergence(self) -> Divergence | None:
-        """First difference between the run and its replay on a replica while another replica takes steps.
+        """First difference between the run and its replay on a replica, or None if both are equal.
 
-        The other replica shows state that environments share, such as class attributes.
+        Before each step of the replay, a second replica takes a step, so that the replay differs if
+        environments share state, such as class attributes.
         """
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
@@ -501,7 +503,7 @@ class Lab:
         return self.on_replica(experiment)
 
     def call_on(self, replica: CheckedEnv, name: str, t: int) -> None:
-        """Call a goal function of a replica with a relabeled pair, chosen by ``t``, and with a batch."""
+        """Call a goal function of a replica with one relabeled pair, chosen by ``t``, then with a batch."""
         function = find_function(replica, name)
         if self.pairs and callable(function):
             pair = self.pairs[t % len(self.pairs)]
@@ -510,10 +512,10 @@ class Lab:
 
     @memoized
     def changed_result(self, name: str) -> str:
-        """Return a sentence about a result that changed with the state of the environment; empty if none did.
+        """Return a sentence about a result that depends on the state of the environment; empty if none does.
 
-        The results are those of a replica at the steps of episodes, and those of the environment at the end
-        of the run. They are compared with the results for the same arguments after a reset.
+        The function of a replica is called at the steps of episodes, and that of the environment at the end
+        of the run. Each call is repeated with the same arguments after a reset, and the results are compared.
         """
         if self.pairs and name in self.functions:
             calls = self.on_replica(partial(self._call_during_episodes, name)) or []
@@ -528,7 +530,7 @@ class Lab:
     def _call_during_episodes(
         self, name: str, replica: CheckedEnv
     ) -> list[tuple[str, CallResult, CallResult]]:
-        """Call a goal function at each step, and again after a reset; return place and both results."""
+        """Call a goal function at each step and again after a reset; return (place, result, later result)."""
         function = find_function(replica, name)
         if not callable(function):
             return []
@@ -551,13 +553,13 @@ class Lab:
 
 
 def compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
-    """Repeat a recorded reset, and return the first difference, or None."""
+    """Repeat a recorded reset in ``env``, and return the first difference of the observations, or None."""
     observation, _ = call_reset(env, record.seed, record.options)
     return divergence(record.place, record.observation, observation, at_reset=True)
 
 
 def divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = False) -> Divergence | None:
-    """Return the first difference between two values, with the name ``place`` of the values, or None."""
+    """Return the first difference between two values, at ``place`` of the run; None if they are equal."""
     found = first_difference(original, copy_tree(repeated))
     return Divergence(place, at_reset, *found) if found else None
 
@@ -570,7 +572,7 @@ def _generators(env: CheckedEnv) -> dict[str, Any]:
 
 
 def distinct(numbers: Iterable[float | None]) -> list[float]:
-    """Return up to three finite numbers that differ from each other by more than rounding."""
+    """Return the first finite numbers, at most three, that differ from each other by more than rounding."""
     values: list[float] = []
     for number in numbers:
         if number is not None and np.isfinite(number) and not any(close(number, each) for each in values):
@@ -581,7 +583,7 @@ def distinct(numbers: Iterable[float | None]) -> list[float]:
 
 
 def _goal_shapes(observation: Any) -> Any:
-    """Return the common shape of both goals of an observation; None if one is missing or has no numbers."""
+    """Return the shape of both goals; None if the shapes differ, or a goal is missing or not numeric."""
     if not isinstance(observation, dict) or not set(OBSERVATION_KEYS) <= observation.keys():
         return None
     try:

@@ -137,7 +137,7 @@ class Rollout:
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
     # names of the space attributes that the environment replaced during the run
     spaces_replaced: Sequence[str] = ()
-    list_infos: str = ""  # place of the first infos of a vector environment that were a list
+    list_infos: str = ""  # place of the first infos of a vector environment that are a list, or ''
     diverged: list[str] = field(default_factory=list)  # places of steps with a bad state of MuJoCo
 
     @property
@@ -152,7 +152,7 @@ def spread(items: Sequence[Item], most: int) -> list[Item]:
 
 
 def wrong_shapes(record: ResetRecord | StepRecord, num_envs: int) -> Iterator[tuple[str, str]]:
-    """Yield the name and a description of each array that does not have one row per environment."""
+    """Yield (name, description of the fault) for each array that does not have one row per environment."""
     observation = record.observation
     if is_list_of_dicts(observation):
         yield "observation", f"the batch is a {type(observation).__name__} of dicts, not a dict of arrays"
@@ -175,7 +175,7 @@ def ended_rows(step: StepRecord) -> np.ndarray:
 
 
 def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
-    """Convert batches to records of single environments, up to the first step without ``num_envs`` rows."""
+    """Convert batches to records of single environments, up to the first step with a wrong shape."""
     rollout = replace(batches, resets=[], steps=[])
     episodes, times, ended = [0] * num_envs, [0] * num_envs, np.zeros(num_envs, bool)
 
@@ -193,7 +193,7 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
         rollout.steps.append(StepRecord(*place_and_action, **copies, live_action=live_action, live=live))
         times[i] += 1
 
-    resets, episode = iter(batches.resets), -1  # an episode of the vector environment, see `_Runner`
+    resets, episode = iter(batches.resets), -1  # index of an episode of the vector environment, see `_Runner`
     for step in batches.steps:
         while episode < step.episode:
             record, episode = next(resets), episode + 1
@@ -218,7 +218,7 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
 def _rows(
     record: ResetRecord | StepRecord, i: int, num_envs: int, *, is_last: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the values of environment ``i``: copied ones, and original ones, which are ``record.live``."""
+    """Return two dicts of values of environment ``i``: from the copies in ``record``, and from ``live``."""
     rows = []
     # With is_last, the last observation and info of an episode are in the infos of the batch.
     for values in ({name: getattr(record, name) for name in record.live}, record.live):

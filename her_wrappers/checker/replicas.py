@@ -1,9 +1,9 @@
 """Replicas: other environments of the same kind as the one under test.
 
 A replica is made by the user's factory or, if this fails, from the environment's spec. With neither a factory
-nor a usable spec, a replica is a deep copy. If no replica can be made, the rules that need one are reported
-as not exercised. The factory or the spec is not used before the end of the run, since a second connection to
-a robot can end the first connection.
+nor a usable spec, a replica is a deep copy. If no replica can be made, the report lists the rules that need a
+replica in ``not_exercised``. The factory or the spec is not used before the end of the run, since a second
+connection to a robot can end the first connection.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
 
 
 def _from_spec(env: CheckedEnv) -> Factory | None:
-    """Return a function that makes unrendered environments from the spec of ``env``; None without a spec."""
+    """Return a function that makes environments without rendering from the spec of ``env``, or None."""
     try:
         spec = copy.deepcopy(env_spec(env))
     except Exception:

@@ -40,7 +40,7 @@ Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
 
 MAX_ROLLOUT_BYTES = 2**30
-"""A run stops early if its observations and their copies, such as of images, need more bytes."""
+"""A run stops early if its observations, such as images, and their copies need more bytes than this."""
 
 SHORT_EPISODES, SHORT_STEPS = 3, 10
 """Number and length of the first episodes, which are short so that replays contain resets."""
@@ -112,7 +112,7 @@ class _StoppedRunError(Exception):
 
 
 class _Runner:
-    """Runs and records an environment; an episode of a vector one lasts from one reset to the next."""
+    """Runs and records an environment; each call of ``reset`` of a vector environment begins an episode."""
 
     def __init__(self, env: Any, budget: Budget, num_envs: int | None) -> None:
         self.rollout = Rollout()
@@ -212,7 +212,7 @@ class _Runner:
 
 
 def has_diverged(env: Any) -> bool:
-    """Whether MuJoCo found a bad position, velocity or acceleration since it was last reset."""
+    """Whether MuJoCo found a bad position, velocity or acceleration since the last reset of its data."""
     try:
         return bool(np.any(env.unwrapped.data.warning.number[4:7]))  # mjWARN_BADQPOS to mjWARN_BADQACC
     except Exception:  # not an environment of MuJoCo
@@ -241,9 +241,10 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
 def walk(
     env: Any, policy: Policy | None, seed: int, *, options: Any = None, seeds_reset: bool = True
 ) -> Iterator[Any]:
-    """Reset, take steps with ``policy`` or, if it is None, with random actions; repeat this for ever.
+    """Run episodes without end, with the actions of ``policy`` or, if it is None, with random actions.
 
-    Yield (t, observation, info, whether the episode ended) after each reset, where t is 0, and after step t.
+    Yield (t, observation, info, has_ended) after each reset and step; t is the number of steps since the last
+    reset. The first reset gets ``options`` and, if ``seeds_reset`` is True, the seed.
     """
     random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
     observation, info = call_reset(env, seed if seeds_reset else None, options)

@@ -34,7 +34,7 @@ from her_wrappers.data.atomic import open_regular, replacement
 HEADER = "header.json"
 MAX_HEADER = 2**22  # bytes; limits the time to read it
 BLOCK = 2**22  # number of bytes that are read at once
-MAX_NPY_HEADER = 2**16 + 10  # bytes of a .npy member before the elements
+MAX_NPY_HEADER = 2**16 + 10  # bytes of a .npy member before its elements
 MAX_AXES = 32  # NumPy 1 does not support more
 MAX_NAME = 4000  # characters of the name of an array; the names in zip files are limited too
 DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
@@ -64,7 +64,7 @@ def as_corrupt(message: str, *others: type[Exception]) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the text of an error that damaged data caused; the text of a KeyError is only the key."""
+    """Return up to 200 characters of the text of an error; for a KeyError, ``"'key' is missing"``."""
     return (f"{error} is missing" if isinstance(error, KeyError) else str(error))[:200]
 
 
@@ -73,7 +73,7 @@ def require_version(
 ) -> None:
     """Raise CorruptFileError unless ``content``, read from the file ``path``, has this kind and version.
 
-    If given, ``oldest`` is the oldest version that can be read too.
+    If ``oldest`` is given, all versions from ``oldest`` to ``version`` are accepted.
     """
     if content["kind"] != kind:
         raise CorruptFileError(f"{path} must contain {kind!r}, got {content['kind']!r}; pass another file")
@@ -121,7 +121,7 @@ def write_arrays(
     kind: str,
     version: int,
 ) -> None:
-    """Write arrays and a header to a file. Names of arrays may have slashes.
+    """Write arrays and a header to a file of this kind and version. Names of arrays may have slashes.
 
     If an error is raised, an existing file at ``path`` is unchanged.
     """
@@ -197,7 +197,7 @@ class ArrayFile:
             member.read(info.file_size - stored.nbytes)
             for begin in range(0, len(view), BLOCK):
                 view[begin : begin + BLOCK] = member.read(min(BLOCK, len(view) - begin))
-            # Other bools and strings can crash code that uses NumPy.
+            # Invalid bools and strings can crash code that uses NumPy.
             if array.dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
                 raise ValueError(f"a bool of the array {name!r} is neither 0 nor 1")
             if (

@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, Timeout
 
 PART = ".her-part"  # suffix of the name of a file that is being written
-LEFTOVER_AGE = 3600.0  # seconds without a change after which the writer of an unfinished file was killed
+LEFTOVER_AGE = 3600.0  # seconds without a change after which an unfinished file is deleted
 
 
 class InUseError(OSError):
@@ -41,7 +41,7 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
     name = target.name[:200]  # file names have at most 255 characters
     leftovers = target.parent.glob(f"{glob.escape(name)}.????????{PART}") if target.exists() else ()
     for leftover in leftovers:
-        with contextlib.suppress(OSError):  # such as another writer that has just finished
+        with contextlib.suppress(OSError):  # for example, another writer has just renamed it
             if time.time() - leftover.lstat().st_mtime > LEFTOVER_AGE:
                 leftover.unlink()
     part = target.with_name(f"{name}.{secrets.token_hex(4)}{PART}")
@@ -65,14 +65,14 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
 
 
 def make_lock(path: Path) -> BaseFileLock:
-    """Return a lock on the file ``path``; see `acquire_lock`."""
+    """Return a lock that uses the lock file ``path``; it is not acquired yet, see `acquire_lock`."""
     return FileLock(path, thread_local=False)
 
 
 def acquire_lock(lock: BaseFileLock, name: str) -> None:
     """Acquire a lock, which is held until ``lock.release()`` or the process ends.
 
-    The caller has stored the lock before, and releases it after any error: an interruption cannot lose it.
+    The caller stores the lock before this call, so that it can release the lock even after an interruption.
     Raise InUseError if a writer in any process holds the lock; the message says that ``name`` is in use.
     """
     try:

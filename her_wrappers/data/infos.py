@@ -134,7 +134,7 @@ def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str,
     episode of an environment ended if its dict has a last observation, under one of `FINAL_NAMES`. The values
     in the result's ``final_info`` are taken from ``final_info`` in the dict of each environment or, without
     this key, from the dict itself, as in Stable-Baselines3. Raise ValueError if ``infos`` has another type,
-    or is a list of another length than N.
+    or is a list whose length is not N.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}

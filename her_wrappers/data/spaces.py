@@ -1,6 +1,6 @@
 """SpaceSpec: the arrays that make up an element of a Gymnasium space.
 
-An element of a Dict or Tuple space is a tree: nested dicts and tuples with arrays at the leaves. A path is a
+An element of a Dict or Tuple space is a tree: nested dicts and tuples whose leaves are arrays. A path is a
 tuple of the keys of dicts and positions in tuples that lead to a leaf, ``()`` if the space itself is a leaf.
 A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do not recurse through the space.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
-    """Return the leaf spaces inside ``space`` by their paths, which all begin with ``path``.
+    """Return the spaces in ``space`` that are not Dict or Tuple, by path; ``path`` is the path of ``space``.
 
     Raise TypeError for spaces whose elements are not arrays of a fixed shape: Text, Sequence, Graph, OneOf.
     """
@@ -45,7 +45,7 @@ def is_list_of_dicts(value: Any) -> bool:
 
 
 def _as_tree(space: spaces.Space[Any]) -> Tree:
-    """Return a Dict or Tuple space as nested dicts and tuples, with the other spaces as leaves."""
+    """Return a Dict or Tuple space as nested dicts and tuples, whose leaves are the other spaces."""
     if isinstance(space, spaces.Dict):
         return {key: _as_tree(part) for key, part in space.items()}
     return tuple(map(_as_tree, space)) if isinstance(space, spaces.Tuple) else space
@@ -53,7 +53,7 @@ def _as_tree(space: spaces.Space[Any]) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class LeafSpec:
-    """One leaf of a space."""
+    """One leaf of a space: an array in its elements."""
 
     path: Path  # path of the leaf in the space
     name: str  # name of the leaf in messages, such as ``observation/camera``
@@ -128,7 +128,7 @@ class SpaceSpec:
 
     @cached_property
     def float_pairs(self) -> list[tuple[int, int]]:
-        """Positions of the float leaves, two of the same shape and dtype, or twice the same."""
+        """Position pairs of float leaves of one shape and dtype; a remaining leaf is paired with itself."""
         same: dict[Any, list[int]] = {}
         for i, leaf in enumerate(self.leaves):
             if leaf.dtype.kind == "f":
@@ -161,7 +161,7 @@ class SpaceSpec:
 
         Arrays that fit are not copied. ``container`` is the owner of the arrays in messages, such as ``"the
         episode"``. With ``rounding``, floats may be rounded to a shorter float dtype. ``inspect`` is called
-        with each float leaf if a number may be NaN or infinite.
+        with each float leaf and its array if any number of the tree may be NaN or infinite.
         """
         checked = []
         for leaf in self.leaves:

@@ -24,7 +24,7 @@ Content = TypeVar("Content")
 
 
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
-    """Read the text of a UTF-8 file, and return ``parse(text)``; ``expected`` is for error messages.
+    """Read a UTF-8 file, and return ``parse(text)``; ``expected``, such as "a CSV file", is for messages.
 
     Raise CorruptFileError if ``parse`` raises, or if the file is not UTF-8 or is too large. Raise OSError if
     the file cannot be read, or is a folder, pipe or device.
@@ -38,13 +38,13 @@ def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Co
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV file: the text of each cell by its column, "" for a missing cell."""
+    """Return the rows of a CSV file as dicts from column to the text of the cell, "" for a missing cell."""
     rows = parse_file(path, lambda text: list(csv.DictReader(text.splitlines())), "a CSV file")
     return [{name: cell or "" for name, cell in row.items() if name} for row in rows]
 
 
 def read_progress(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a ``progress.csv``: the numbers of each row by column.
+    """Return the rows of a ``progress.csv`` as dicts from column to number, without the empty cells.
 
     In a log of Stable-Baselines3, each row with a success rate counts as an evaluation. Raise
     CorruptFileError if a cell is not a number, or the column ``success_rate`` is missing.

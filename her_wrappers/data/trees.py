@@ -1,7 +1,7 @@
-"""Trees: elements of a Gymnasium space as nested dicts and tuples with arrays at the leaves.
+"""Trees: nested dicts and tuples, such as the elements of Gymnasium's Dict and Tuple spaces.
 
-The path of a leaf consists of the keys of the dicts and the positions in the tuples that contain it. The path
-of a space that is itself a leaf is ``()``.
+The leaves of a tree are the values in it that are not dicts or tuples, mostly arrays. The path of a leaf has
+the keys of the dicts and the positions in the tuples that contain it; a single array has the path ``()``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def leaves_by_path(tree: Tree, path: Path = ()) -> dict[Path, Any]:
 
 
 def map_tree(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
-    """Return the tree with ``function`` applied to each leaf, with the same leaves of ``others``."""
+    """Return a tree with the result of ``function`` for each leaf of ``tree`` and that leaf of ``others``."""
     if others and isinstance(tree, dict | tuple):
         parts = [map_tree(function, *(each[key] for each in (tree, *others))) for key in _keys(tree)]
         return dict(zip(tree, parts, strict=True)) if isinstance(tree, dict) else tuple_like(tree, parts)
@@ -99,7 +99,7 @@ def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
 
 
 def _is_exact(array: np.ndarray, cast: np.ndarray) -> bool:
-    """Whether an array of numbers has the same values after a cast."""
+    """Whether ``cast``, the result of a cast of ``array``, has the same numbers; False for other dtypes."""
     if array.dtype.kind not in NUMBERS or cast.dtype.kind not in NUMBERS:
         return False
     with np.errstate(all="ignore"):

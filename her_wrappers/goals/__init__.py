@@ -1,1 +1,1 @@
-"""The goal interface: functions, environments by name, wrappers, success flag, autoreset mode."""
+"""Goal environments: goal functions, environments by name, wrappers, success flag, autoreset mode."""

@@ -1,4 +1,4 @@
-"""Masks of valid Discrete actions: find them in observations and infos, and move them into observations."""
+"""Masks of valid Discrete actions: find them in observations and infos, and add them to observations."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MASKS = (MASK, "action_masks", "mask")
 def find_masks(env: Any, observation: Any, info: Any, names: Sequence[str] = MASKS) -> list[np.ndarray]:
     """Return the masks of valid actions, as vectors of the values 0 and 1.
 
-    Only discrete actions have masks: a value of the observation or the info with one of ``names``, or the
-    result of the method ``action_masks`` of the environment, as for sb3-contrib.
+    A mask is a value of the observation or the info with one of ``names`` as its key, or the result of the
+    environment's method ``action_masks``, as for sb3-contrib. Actions that are not discrete have no mask.
     """
     space, found = env.action_space, []
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
@@ -80,9 +80,9 @@ class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def with_action_mask(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """Return ``env``, whose observations have the mask of valid actions if the environment has such a mask.
+    """Return ``env`` with the mask of valid actions in its observations, or ``env`` itself if it has no mask.
 
-    An environment with Discrete actions whose observation lacks the key is reset once to find a mask.
+    If the actions are Discrete and the observation space lacks the key, ``env`` is reset to find a mask.
     """
     space = env.observation_space
     if not isinstance(env.action_space, spaces.Discrete) or not isinstance(space, spaces.Dict):

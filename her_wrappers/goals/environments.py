@@ -29,7 +29,7 @@ PACKAGES = {
     "panda_gym": ("Panda", "pip install panda-gym"),
     "highway_env": ("parking-", "pip install highway-env"),
 }
-"""For each package with goal environments: a pattern that its ids begin with, and its install command."""
+"""For each package of goal environments: a pattern for the beginning of its ids, and how to install it."""
 
 FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Class"
 
@@ -115,9 +115,9 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
 
 
 def batch_options(name: str, **options: Any) -> dict[str, Any]:
-    """Return those options that the function ``name`` takes, if it has a parameter ``num_envs``, else {}.
+    """Return the ``options`` that the function ``name`` takes if it makes a simulator, else {}.
 
-    Such a function makes a simulator.
+    A function makes a simulator if it has a parameter ``num_envs``.
     """
     function = find_env(name)
     if isinstance(function, str) or inspect.isclass(function):
@@ -127,7 +127,7 @@ def batch_options(name: str, **options: Any) -> dict[str, Any]:
 
 
 def _make(function: EnvFactory, /, **options: Any) -> Any:
-    """Call a user's function, and return the vector environment of a `GoalSimulator`, or any other result."""
+    """Call a user's function; return the result or, if it is a `GoalSimulator`, its vector environment."""
     made = function(**options)
     return made.as_vector_env() if hasattr(made, "as_vector_env") else made
 

@@ -8,7 +8,7 @@ import gymnasium as gym
 
 from her_wrappers.goals.interface import env_spec
 
-MAX_EPISODE_STEPS = 10_000  # more steps are endless, unless the environment declares a longer time limit
+MAX_EPISODE_STEPS = 10_000  # longer episodes are errors, unless the environment declares a longer limit
 
 
 class EndlessEpisodeError(RuntimeError):

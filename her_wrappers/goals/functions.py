@@ -1,4 +1,4 @@
-"""Batched calls of ``compute_terminated``: if it accepts only single goals, it is called for each row."""
+"""Goal functions of batches: compare rewards, find trivial goals, and compute terminations row by row."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ REWARD_TOLERANCE = 1e-4
 
 
 def rewards_agree(recorded: Any, computed: Any) -> Any:
-    """Return whether recorded rewards are those that a function computes; both are (B,) arrays or tensors."""
+    """Return which recorded rewards equal computed ones up to rounding, (B,) bool; both have shape (B,)."""
     return abs(recorded - computed) <= REWARD_TOLERANCE * (1 + abs(computed))
 
 
 def are_trivial(compute_reward: GoalFunction, achieved_goal: Any, goal: Any, info: Any) -> np.ndarray:
-    """Return whether each of B new goals is trivial, (B,) bool: achieved before the step already.
+    """Return which of B new goals are trivial, so were already achieved before the step, (B,) bool.
 
-    A goal g is trivial if ``compute_reward(ag_t, g) == compute_reward(g, g)``; ag_t is the achieved goal
-    before the step. This is the definition of the word in statistics and logs.
+    A goal g is trivial if ``compute_reward(ag_t, g) == compute_reward(g, g)``; ag_t is ``achieved_goal``, the
+    achieved goal before the step. Statistics and logs use this definition too.
     """
     trivial: np.ndarray = np.equal(
         compute_reward(achieved_goal, goal, info), compute_reward(goal, goal, info)
@@ -52,7 +52,7 @@ def batched_terminated(
     infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
     for example because it uses ``if`` on a comparison of goals. Return None if ``function`` is None or raises
     NotImplementedError. Raise TypeError if it does not take three arguments, and ValueError if it returns
-    another shape than () or (N,) for N goals. If ``function`` calls another function, that is ``source``.
+    another shape than () or (N,) for N goals. If ``function`` only calls a function, pass that as ``source``.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -89,10 +89,11 @@ def batched_terminated(
 class BatchedTermination:
     """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
 
-    If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
-    only single goals. This is the case if it returns a single value for a batch, or if it raises an error for
-    a batch and returns a single value for its first row. Any other error is raised, and the next call tries
-    again. A function that reads nothing, such as that of gymnasium-robotics, is called once for a batch.
+    ``is_rowwise`` says whether the function is called for each row. If ``is_rowwise`` is None, the function
+    is called with batches until a result shows whether it accepts only single goals: such a function returns
+    a single value for a batch, or raises an error for a batch and returns a single value for the first row.
+    Any other error is raised, and the next call tries again. If ``reads_nothing`` is True, the function reads
+    no argument, as in gymnasium-robotics, and is called once for a batch.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Faults of observations: find_goal_in_observation and find_hidden_goal.
 
-Relabeling replaces the desired goal of a transition. Values that the environment computed from the former
+Relabeling replaces the desired goal of a transition. Values that the environment computed from the previous
 goal, such as a copy, a difference or a distance, stay in the observation and contradict the new goal.
 
 Most agents read ``observation`` and ``desired_goal`` only. If an object is in ``achieved_goal`` alone, they
@@ -32,10 +32,10 @@ MAX_NUMBER = 1e100  # squares of smaller numbers are finite
 TOLERANCE = 1e-4  # largest error of a relation, in standard deviations
 DISTANCE = "the distance of desired_goal and achieved_goal"
 MIN_EPISODES = 10  # number of episodes from which a hidden goal is found; objects seldom move within one
-SHOWN = 0.25  # share of the variance of a component from which a prediction counts as better than the mean
+SHOWN = 0.25  # a component is hidden if predictions explain a smaller share of its variance
 NEAR, MIN_PAIRS = 0.05, 30  # mean squared difference of nearly equal observations, and number of such pairs
 STILL = 0.01  # a component with a smaller range in an episode, in standard deviations, does not move
-RIDGE, WIDTHS = 1e-4, (0.3, 1.0, 3.0)  # of the function that is fitted
+RIDGE, WIDTHS = 1e-4, (0.3, 1.0, 3.0)  # penalty, and widths of Gaussians, of `fit_function`
 MIN_BITS = 20  # least information in the goals of all episodes that rules out a relation by chance
 
 
@@ -43,7 +43,7 @@ class _Columns(NamedTuple):
     """An (n, W) array: in each of n states, the values of W components of goals or of observations."""
 
     values: Floats  # (n, W); 0 for NaN and numbers from MAX_NUMBER on
-    places: list[tuple[str, tuple[int, ...], int]]  # of W components: leaf, its shape, index in it
+    places: list[tuple[str, tuple[int, ...], int]]  # of each component: name and shape of its leaf, index
 
     @classmethod
     def of(cls, leaves: Iterable[tuple[str, Any]], rows: NDArray[np.intp]) -> _Columns:
@@ -184,9 +184,9 @@ def _standardized(values: Floats) -> Floats:
 
 
 def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
-    """Return which columns of ``targets`` are linear in ``sources``: none if too few rows are fitted.
+    """Return which columns of ``targets``, (n, W), are linear functions of the columns of ``sources``.
 
-    The rows that are not fitted test it.
+    Rows in ``is_fitted`` fit the functions, and all other rows test them. With too few rows, all are False.
     """
     if 2 * sources.shape[1] >= is_fitted.sum() or not targets.size:
         return np.zeros(targets.shape[1], np.bool_)
@@ -199,7 +199,7 @@ def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
 
 
 def _are_monotonic(sources: Floats, targets: Floats, is_tested_first: Bools) -> Bools:
-    """Return for each column of ``targets`` whether it is monotonic in any column of ``sources``."""
+    """Return which columns of ``targets`` are monotonic functions of any single column of ``sources``."""
     found = np.zeros(targets.shape[1], np.bool_)
     tolerance = TOLERANCE * targets.std(0)
     some = np.flatnonzero(is_tested_first)[:32]  # exclude almost all pairs
@@ -220,7 +220,7 @@ def _have_one_direction(values: Floats, tolerance: Floats) -> Bools:
 def _relations(
     desired: Floats, achieved: Floats, observed: Floats, varying: NDArray[np.intp]
 ) -> Iterator[tuple[str, Floats]]:
-    """Yield quantities that depend on the desired goal, such as a distance: their names and (n, F) values."""
+    """Yield (name, (n, F) values) of quantities that depend on the desired goal, such as distances."""
     yield "desired_goal", desired[:, varying]
     count = desired.shape[1]
     if achieved.shape == desired.shape:
@@ -277,11 +277,12 @@ def _column_bytes(values: Any) -> set[bytes]:
 def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]) -> str | None:
     """Return the name of achieved goals that other keys do not show, like ``"achieved_goal[0:2]"``, or None.
 
-    A component is hidden if it cannot be predicted in other episodes, and either states of different episodes
-    with nearly equal observations have different goals, or in most episodes the goal stays where it is while
-    all other values change. Components that move little, or equal the desired goal, are not judged. Without
-    other values, with images, or with fewer than `MIN_EPISODES` episodes, nothing is judged. The arguments
-    are those of `find_goal_in_observation`.
+    A component is hidden if a function of the other keys, fitted to half of the episodes, does not predict it
+    in the other half, and one of two facts confirms this: states of different episodes have nearly equal
+    observations, but different goals; or the goal does not move in most episodes, while all other values
+    change. Components that move little, or equal the desired goal, are not judged. The result is None for
+    images, without other keys, or with fewer than `MIN_EPISODES` episodes. The arguments are those of
+    `find_goal_in_observation`.
     """
     rows = episode.argsort(kind="stable")[_spread(len(episode), 2 * MAX_ROWS)]
     episode = np.unique(episode[rows], return_inverse=True)[1].reshape(-1)
@@ -310,7 +311,7 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
 
 
 def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit: float) -> bool:
-    """Whether the states suffice to decide that goals are hidden; see `find_hidden_goal`."""
+    """Whether one of the two facts in `find_hidden_goal` confirms that ``goals`` are hidden."""
     distances = _squared_distances(others, others) / max(1, others.shape[1])
     distances[episode[:, None] == episode] = np.inf
     nearest = distances.argmin(1)
@@ -329,7 +330,7 @@ def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit:
 def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
     """Fit a smooth function (n, W) -> (n, G), a sum of a linear function and Gaussians, by ridge regression.
 
-    The rows that are not fitted choose the width of the Gaussians.
+    The Gaussians get the width with the smallest error in the rows that are not in ``is_fitted``.
     """
     center, scale = inputs.mean(0), (inputs.std(0) + 1e-12) * np.sqrt(inputs.shape[1])
     known, middle = (inputs[is_fitted] - center) / scale, targets[is_fitted].mean(0)

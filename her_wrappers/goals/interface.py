@@ -102,8 +102,8 @@ class GoalInterface:
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
     """Return the observation and action space of an environment, or of a single one in a vector environment.
 
-    The errors are those of `require_goal_space` and `require_distinct`; TypeError if ``env`` is something
-    else.
+    Raise TypeError if ``env`` is not an environment. The other errors are those of `require_goal_space` and
+    `require_distinct`.
     """
     if isinstance(env, gym.vector.VectorEnv):
         require_distinct(env)
@@ -119,9 +119,9 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
 
 
 def require_distinct(vector_env: Any) -> None:
-    """Raise ValueError if a vector environment has an environment object twice, also if wrapped differently.
+    """Raise ValueError if a vector environment contains the same innermost environment object twice.
 
-    Without a list ``envs``, as in an AsyncVectorEnv, nothing is examined.
+    A vector environment without a list ``envs``, such as an AsyncVectorEnv, is not examined.
     """
     envs = getattr(vector_env.unwrapped, "envs", None)
     slots: dict[int, int] = {}  # first slot of each object
@@ -166,7 +166,7 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
     """Raise ValueError if a wrapper changes the size of the goals but does not override ``compute_reward``.
 
     ``space`` is the observation space after all wrappers of ``env``. ``function`` is the ``compute_reward``
-    to check; None for that of the outermost layer of ``env`` that has one.
+    to check; None for the outermost ``compute_reward`` in ``env``.
     """
     own = own_goal_space(function, env)
     if own is None:
@@ -258,6 +258,6 @@ def env_spec(env: Any) -> EnvSpec | None:
 
 
 def env_name(env: Any) -> str:
-    """Return the id of an environment, or the name of its class."""
+    """Return the id of an environment or, without a spec, the name of its class."""
     spec = env_spec(env)
     return type(env.unwrapped).__name__ if spec is None else spec.id

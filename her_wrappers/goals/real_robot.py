@@ -33,8 +33,8 @@ class RealRobot(gym.Wrapper[Any, Any, Any, Any]):
             may move. `input` waits until a person has pressed Enter.
         success: Function that gets the observation and the info of the last step of each episode, and returns
             whether the episode is a success. `input` asks a person.
-        action_key: Key of an info with the executed action, which is present if it is not the agent's. Runs
-            store this action, and imitate it as one of a demonstration.
+        action_key: Key of the info with the executed action; infos have it only if the action of the agent is
+            not executed. Runs store the executed action, and imitate it like one of a demonstration.
 
     Raises:
         TypeError: ``before_reset`` or ``success`` is not a function.
@@ -54,9 +54,9 @@ class RealRobot(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._before_reset: Callable[..., object] | None = before_reset
         if before_reset is not None:
-            require_function("before_reset", before_reset, takes="no arguments and returns when all is ready")
+            require_function("before_reset", before_reset, takes="no arguments that waits for the robot")
         if success is not None:
-            require_function("success", success, takes="an observation and an info, and returns a bool")
+            require_function("success", success, takes="an observation and an info that returns a bool")
         self._success: Callable[..., Any] | None = success
         self.action_key = action_key
         self._started: float | None = None  # when the latest step of the episode began

@@ -1,4 +1,4 @@
-"""Checks of a simulator's last observations, which do not wait for the device in each step."""
+"""Checks of a simulator's last observations; they wait for the device only after some steps."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from her_wrappers.support.user_warning import warn_user
 
 MIN_ENDS = 3  # smallest number of ended episodes, all with the same fault, for an error
 ENOUGH_ENDS = 64  # number of ended episodes after which the checks pause
-MAX_CHANCE = 1e-6  # of correct last observations that all equal the ones before
+MAX_CHANCE = 1e-6  # largest probability that correct last observations all equal those before them
 
 
 class Checks:
-    """Counters on the device of ended episodes whose last observation looks wrong.
+    """Counts ended episodes whose last observation looks wrong, with counters that stay on the device.
 
-    `add_step` counts, and `judge` reads the counters, which waits for the device, after 1, 2, 4, 8, .. steps.
-    After 64 ended episodes, the checks pause until there are ten times as many steps.
+    `add_step` updates the counters. After 1, 2, 4, 8, .. steps, `judge` reads them, which waits for the
+    device. After 64 ended episodes, the checks pause until there are ten times as many steps.
 
-    Last observations that equal those after the reset, or zeros, are a fault if something in them *jumps*: if
-    it changes by more than 1.5 times its largest change in steps that end no episode. So an episode that
-    begins where the last one ended is correct, and so are constant states. The desired goal of a wrong last
-    observation jumps at once, since it hardly ever changes within an episode.
+    Last observations that are zeros, or that equal the observations after the reset, are a fault if a key
+    *jumps*: if its value changes by more than 1.5 times its largest change in steps that do not end an
+    episode. So it is correct if states are constant, or if an episode begins where the last one ended. The
+    desired goal jumps in the first wrong last observation, since it hardly ever changes within an episode.
     """
 
     def __init__(self, name: str, setting: str, time_limit: int | None, is_enabled: bool) -> None:
@@ -39,7 +39,7 @@ class Checks:
 
     @property
     def is_active(self) -> bool:
-        """Whether this step is to be counted."""
+        """Whether the checks count the current step, so are not paused."""
         return self._steps >= self._resume_at
 
     def begin(self, observation: dict[str, Any]) -> None:
@@ -59,9 +59,9 @@ class Checks:
     ) -> None:
         """Count the signs of faults in one step.
 
-        ``observations`` are those before the step, after it, and after the resets. ``ended`` and ``absent``,
-        (N,) bool, mark ended environments, and those of them without a last observation. ``is_marked`` is
-        False if the simulator does not tell truncations from terminations.
+        ``observations`` are those before the step, after it, and after the resets. ``ended``, (N,) bool,
+        marks ended episodes, and ``absent``, (N,) bool, ended episodes without a last observation.
+        ``is_marked`` is False if the simulator does not distinguish truncations from terminations.
         """
         before, last, after = map(_rows, observations)
         change = torch.stack([(y - x).abs().sum(1).nan_to_num() for x, y in zip(before, last, strict=True)])
@@ -95,7 +95,7 @@ class Checks:
         self._length = torch.where(ended, 0, self._length)
 
     def add_rewards(self, reward: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
-        """Compare the simulator's rewards with those for the goals before and after the step, (N,) each."""
+        """Compare the simulator's rewards with ``compute_reward`` before and after the step, (N,) each."""
         margin = REWARD_TOLERANCE * (1 + reward.abs())
         differs, varies = (reward - after).abs() > margin, (before - after).abs() > margin
         low, high = torch.minimum(before, after) - margin, torch.maximum(before, after) + margin
@@ -111,7 +111,7 @@ class Checks:
         self._steps += 1
 
     def judge(self) -> None:
-        """Read the counters. Raise ValueError for a fault; warn once, or add notes, if it may be right."""
+        """Read the counters, raise ValueError for a fault, and warn or add a note for a possible fault."""
         if not self._counts:
             return
         numbers = torch.stack([*self._counts.values(), self._has_one_start.long()]).tolist()  # waits
@@ -122,26 +122,26 @@ class Checks:
         is_still = n.still == n.moved >= MIN_ENDS and chance**n.moved < MAX_CHANCE
         first = [k for k in OBSERVATION_KEYS if getattr(n, k) == n.ended and getattr(n, f"{k}_jumps") >= many]
         reads = "" if "observation" in first else "; a function must read its argument, not the simulator"
-        marks = "return 'time_outs' in the infos or pass truncated=; time_limit=0 if it is no truncation"
+        marks = "return 'time_outs' in the infos or pass truncated=, or time_limit=0 if the task ends there"
         goals = "correct desired_goal or compute_reward, or pass reward='compute'"
         faults = [
             (n.absent > 0, f"{n.absent} of {n.ended} ended episodes have no last observation", ""),
             (n.nan == n.ended >= MIN_ENDS, "all last observations contain NaN", ""),
             (n.zeros == n.ended and n.zero_jumps >= many, "all last observations are zeros", ""),
-            (is_still, "all last observations are those before the last step", ""),
+            (is_still, "all last observations equal those before the last step", ""),
             (len(first) > 0, f"{', '.join(first)} of last observations are those after the reset{reads}", ""),
             (n.restarts == n.ended >= MIN_ENDS, "goals change and achieved goals jump in all last steps", ""),
             (n.late > 0, f"`done` contains truncations, after {self._time_limit} steps", marks),
             (
                 n.wrong >= max(MIN_ENDS, n.varied / 2),
-                f"{n.wrong} rewards are not those of desired_goal",
+                f"{n.wrong} rewards differ from compute_reward for desired_goal",
                 goals,
             ),
         ]
         for is_found, fault, setting in faults:
             if is_found:
                 raise ValueError(
-                    f"{self._name}: {fault}; {setting or self._setting} (checks=False: no checks)"
+                    f"{self._name}: {fault}; {setting or self._setting} (checks=False skips the checks)"
                 )
         is_constant = n.ended * n.squares == n.length**2 and n.length > n.ended == n.unmarked >= 4 * MIN_ENDS
         notes = {
@@ -164,7 +164,7 @@ class Checks:
 
 
 def _rows(observation: dict[str, Any]) -> list[torch.Tensor]:
-    """Return all values of each of the three keys as a matrix (N, W)."""
+    """Return the values of each of the three keys of an observation as a float32 matrix (N, W)."""
     matrices = []
     for key in OBSERVATION_KEYS:
         leaves: list[Any] = leaf_arrays(observation[key])

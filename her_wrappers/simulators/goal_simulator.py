@@ -38,10 +38,11 @@ class GoalSimulator:
 
     ``sim`` is any object with ``num_envs``, ``reset`` and ``step``. ``step`` returns observations, rewards,
     ``terminated``, ``truncated`` and infos, or observations, rewards, ``done`` and infos with ``time_outs``.
-    Where an episode ended, most simulators return the observation after the reset. A wrong last observation
-    would become a wrong goal, so the first ended episodes and a few later ones are checked, after 1, 2, 4, ..
-    steps. Nothing else in `step` waits for the device, except resets with ``"returned"``. The simulator is
-    reset once when this object is made, to read the shapes of its observations.
+    Where an episode ended, most simulators return the first observation of the next episode. The argument
+    ``last_observation`` says where the last observation of the ended episode is. If it is wrong, goals are
+    wrong, so the first ended episodes and a few later ones are checked, after 1, 2, 4, .. steps. In `step`,
+    only these checks and resets with ``last_observation="returned"`` wait for the device. The constructor
+    resets the simulator once, to read the shapes of its observations.
 
     Args:
         sim: The simulator.
@@ -52,19 +53,20 @@ class GoalSimulator:
             simulator may already have the goal of the next episode.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` of tensors (B, G) that returns
             rewards (B,); ``info`` is a dict of tensors (B, ...) with the keys ``info_keys``.
-        last_observation: The place of last observations. ``"final_obs"`` (also ``final_observation``,
-            ``terminal_observation``) or another path of keys in the infos: rows of all environments, of those
-            that ended, or of those in ``env_ids`` of the same dict. ``"returned"``: the simulator does not
-            reset by itself. Or a function ``(observation, infos)`` that returns all rows.
+        last_observation: Place of the last observations of episodes: a path of keys in the infos, with rows
+            for all environments, for those that ended, or for those in ``env_ids`` of the same dict;
+            ``"final_obs"`` also finds ``final_observation`` and ``terminal_observation``. ``"returned"``:
+            ``step`` returns them, since the simulator does not reset by itself. Or a function
+            ``(observation, infos)`` that returns the rows of all environments.
         compute_terminated: Function like ``compute_reward`` that returns bools, for the buffer.
         reward: ``"compute"``: rewards are ``compute_reward`` of the goals after the step. ``"simulator"``:
-            those of the simulator, which ``compute_reward`` must reproduce.
-        truncated: Path of the truncations in the infos if ``step`` returns ``done``.
-        info_keys: Paths in the infos of the columns in `SimulatorStep.info`.
-        further: Further keys of the observation, each with its place like ``observation``, such as
+            rewards are those of the simulator, which ``compute_reward`` must reproduce.
+        truncated: Path of keys to the truncations in the infos if ``step`` returns ``done``.
+        info_keys: Paths of keys in the infos whose values become `SimulatorStep.info`.
+        further: Further keys of the observation, each with a value like ``observation`` above, such as
             ``{"state": "critic"}`` for an agent with ``critic_keys=["state"]``.
-        reset_lanes: With ``"returned"``, function that resets the environments of a mask (N,) and returns
-            what ``sim.reset`` returns; by default ``sim.reset(env_ids=...)``.
+        reset_lanes: Function, used with ``"returned"``, that resets the environments in a mask, (N,) bool,
+            and returns the same as ``sim.reset``; by default ``sim.reset(env_ids=...)``.
         time_limit: Steps after which the simulator truncates, 0 for never; by default
             ``sim.max_episode_length``.
         action_space: Action space of one environment; by default ``sim.single_action_space``.
@@ -78,7 +80,7 @@ class GoalSimulator:
 
     Raises:
         TypeError: A function is not callable.
-        ValueError: An argument is not valid, or the observation lacks a key or has not N rows.
+        ValueError: An argument is not valid, or the observation lacks a key or does not have N rows.
     """
 
     sim: Any = field(kw_only=False)
@@ -121,20 +123,20 @@ class GoalSimulator:
 
     @classmethod
     def isaaclab(cls, sim: Any, **options: Any) -> GoalSimulator:
-        """Wrap an environment of Isaac Lab with ``cfg.compute_final_obs``; it observes ``"policy"``."""
+        """Wrap an environment of Isaac Lab with ``cfg.compute_final_obs``, and observe ``"policy"``."""
         cfg, last = sim.unwrapped.cfg, "final_obs"
         mode = getattr(cfg, "autoreset_mode", None)
         if getattr(mode, "name", mode) == "DISABLED":
             last = "returned"
         elif "last_observation" not in options and not getattr(cfg, "compute_final_obs", False):
-            lost = "else last observations are lost (Isaac Lab before 2026-06 does not have it: update it)"
+            lost = "else last observations are lost (update Isaac Lab if it is older than 2026-06)"
             raise ValueError(f"cfg.compute_final_obs must be True, {lost}")
         setting = "set cfg.compute_final_obs = True and read extras['final_obs']"
         return cls(sim, **{"observation": "policy", "last_observation": last, "setting": setting} | options)
 
     @classmethod
     def mjlab(cls, sim: Any, **options: Any) -> GoalSimulator:
-        """Wrap an environment of mjlab with ``cfg.auto_reset = False``; it observes ``"actor"``."""
+        """Wrap an environment of mjlab with ``cfg.auto_reset = False``, and observe ``"actor"``."""
         setting = "set cfg.auto_reset = False, else mjlab loses the last observations"
         if "last_observation" not in options and getattr(sim.unwrapped.cfg, "auto_reset", True):
             raise ValueError(setting)
@@ -153,10 +155,10 @@ class GoalSimulator:
 
     @classmethod
     def brax(cls, env: Any, num_envs: int | None = None, **options: Any) -> GoalSimulator:
-        """Wrap a batched environment of Brax or MuJoCo Playground without automatic resets, by DLPack.
+        """Wrap a batched environment of Brax or MuJoCo Playground that does not reset itself.
 
         Use ``EpisodeWrapper(VmapWrapper(env), episode_length, 1)`` of ``brax.envs.wrappers.training``.
-        Environments that end are reset to new states.
+        Ended environments are reset to new states. Arrays of JAX become tensors by DLPack.
         """
         setting = "use the environment without the wrapper for automatic resets (auto_reset=False)"
         defaults = {"observation": (), "last_observation": "final_obs", "truncated": "truncation"}
@@ -207,7 +209,7 @@ class GoalSimulator:
             The observation: ``observation``, ``achieved_goal`` and ``desired_goal``, (N, ...) each.
 
         Raises:
-            ValueError: The simulator takes no seed, or its observation lacks a key or has not N rows.
+            ValueError: The simulator takes no seed, or its observation lacks a key or does not have N rows.
         """
         if seed is not None and not self.takes_seed:
             raise ValueError(f"seed must be None, since {self._name}.reset takes no seed, got {seed}")
@@ -221,13 +223,13 @@ class GoalSimulator:
         return observation
 
     def step(self, action: Any) -> SimulatorStep:
-        """Take one step in all environments; those whose episode ends are reset.
+        """Take one step in all environments, and reset the environments whose episode ends.
 
         Args:
             action: Actions of all environments, (N, A).
 
         Returns:
-            The step.
+            The step; see `SimulatorStep`.
 
         Raises:
             ValueError: The checks found wrong last observations, or a value has a wrong shape.
@@ -262,9 +264,10 @@ class GoalSimulator:
         return SimulatorStep(after, action, reward, terminated, truncated, last, info, first)
 
     def check(self) -> None:
-        """Judge the episodes that ended so far, which waits for the device; `step` does so in time.
+        """Check all episodes that ended so far; this waits for the device.
 
-        Findings that may be right, such as a reward that lags by one physics substep, are in ``notes``.
+        `step` does the same after 1, 2, 4, .. steps. Possible faults, such as a reward that lags by one
+        physics substep, are added to ``notes``.
 
         Raises:
             ValueError: The last observations, truncations or rewards of the simulator are wrong.
@@ -275,7 +278,7 @@ class GoalSimulator:
         """Return whether each environment is at its goal after a step, (N,) bool.
 
         This is the column ``is_success`` or ``success`` of ``step.info`` or, if ``info_keys`` has neither,
-        whether the reward is the one of an achieved goal, which is right for sparse rewards only.
+        whether the reward is that of an exactly achieved goal, which is right for sparse rewards only.
         """
         for name in FLAG_NAMES:
             if name in step.info:
@@ -284,7 +287,7 @@ class GoalSimulator:
         return step.reward == self._compute(goal, goal, dict(step.info))
 
     def as_env(self) -> gym.Env[Any, Any]:
-        """Return the first environment as a Gymnasium environment of arrays, for policies that act in one."""
+        """Return the first environment as a Gymnasium environment of arrays, for policies that act in it."""
         return SimulatorEnv(self)
 
     def as_vector_env(self) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -292,11 +295,11 @@ class GoalSimulator:
         return SimulatorVectorEnv(self)
 
     def close(self) -> None:
-        """Close the simulator, if it can be closed."""
+        """Close the simulator, if it has a method ``close``."""
         getattr(self.sim, "close", lambda: None)()
 
     def _of_sim(self, name: str) -> Any:
-        """Return an attribute of the simulator, or of the environment in its wrappers, or None."""
+        """Return an attribute of the simulator or, without it, of ``sim.unwrapped``; None if both lack it."""
         return getattr(self.sim, name, getattr(getattr(self.sim, "unwrapped", None), name, None))
 
     def _find_action_space(self) -> spaces.Space[Any]:
@@ -312,7 +315,7 @@ class GoalSimulator:
         return spaces.Box(space.low, space.high, space.shape, np.float32)  # mjlab has a class of its own
 
     def _read(self, raw: Any) -> dict[str, Any]:
-        """Return the keys of an observation, or of a pair of observation and infos, as tensors."""
+        """Return tensors by key; ``raw`` is an observation, or a tuple that begins with an observation."""
         raw = raw[0] if isinstance(raw, tuple) else raw
         found = {}
         readers = {**self.further, **{name: getattr(self, name) for name in OBSERVATION_KEYS}}
@@ -338,7 +341,7 @@ class GoalSimulator:
     def _last_observation(
         self, raw: Any, infos: Any, returned: dict[str, Any], ended: torch.Tensor
     ) -> tuple[dict[str, Any], torch.Tensor]:
-        """Return the observation before any reset, and which environments that ended lack one, (N,) bool."""
+        """Return the observation before any reset, and a mask, (N,) bool, of ended episodes without it."""
         if self.last_observation == "returned":
             return returned, torch.zeros_like(ended)
         final: Any = None  # the last observation, in the dict ``near`` under the key ``name``
@@ -360,7 +363,7 @@ class GoalSimulator:
             return returned, ended
         rows = self._read(final)
         shapes = [map_tree(lambda leaf: tuple(leaf.shape[1:]), tree) for tree in (rows, returned)]
-        place = ended.cumsum(0) - 1  # among those that ended
+        place = ended.cumsum(0) - 1  # index of an environment among those that ended
         count, *others = map(len, leaf_arrays(rows))
         if shapes[0] != shapes[1] or any(other != count for other in others):
             raise ValueError(f"last observations must have rows of the shapes {shapes[1]}, got {shapes[0]}")
@@ -375,7 +378,7 @@ class GoalSimulator:
         return choose(ended, rows, returned), ended & ~is_present
 
     def _column(self, key: str, infos: Any, ended: torch.Tensor) -> torch.Tensor:
-        """Return an info of the step for all N environments; ``final_info`` has those before a reset."""
+        """Return an info for all N environments, for those that ended from ``final_info`` if possible."""
         found = [find(infos, key), find(infos, f"final_info.{key}")]
         columns = [as_tensors(each, self.device) for each in found if each is not None]
         if not columns:
@@ -392,7 +395,7 @@ class GoalSimulator:
 
 
 def _space(value: Any) -> Any:
-    """Return the space of one row, without bounds."""
+    """Return the space of one row of a tensor or dict of tensors; float values have no bounds."""
     if isinstance(value, dict):
         return spaces.Dict({key: _space(part) for key, part in value.items()})
     dtype = np.dtype(str(value.dtype).removeprefix("torch."))

@@ -16,7 +16,7 @@ FINAL = "AutoResetWrapper_final_obs"
 class JaxSimulator:
     """A batched environment of JAX functions, with a state, random keys and resets of single environments.
 
-    ``env.reset`` takes N random keys, or one if ``env.batch_size`` is N; ``setting`` is for messages.
+    ``env.reset`` takes N random keys, or one if ``env.batch_size`` is N. ``setting`` is advice in an error.
     """
 
     def __init__(self, env: Any, num_envs: int | None, setting: str) -> None:
@@ -61,7 +61,7 @@ class JaxSimulator:
         return self._env.reset(key if self._is_one_key else self._jax.random.split(key, self.num_envs))
 
     def _next_state(self, state: Any, action: Any, key: Any) -> tuple[Any, Any]:
-        """Return the state after a step, and the same with first states where an episode ended."""
+        """Return the state after a step, and this state with first states where an episode ended."""
         stepped = self._env.step(state, action)
 
         def choose(first: Any, now: Any) -> Any:

@@ -29,7 +29,7 @@ def keys_of(values: Any) -> str:
 
 
 def as_tensors(value: Any, device: torch.device | None = None) -> Any:
-    """Return copies of the arrays in nested dicts as tensors; simulators write into the same memory again."""
+    """Return nested dicts of arrays as tensors; arrays are copied, since simulators reuse their memory."""
     if hasattr(value, "keys"):
         return {str(key): as_tensors(value[key], device) for key in list(value.keys())}
     if isinstance(value, torch.Tensor):

@@ -15,8 +15,8 @@ from her_wrappers.goals.success_flag import FLAG_NAMES
 class SimulatorEnv(gym.Env[Any, Any]):
     """The first environment of a `GoalSimulator`; the others get the same actions.
 
-    It is for policies that act in one environment, such as in `her watch`: each `reset` resets all of the
-    simulator, and each step copies its values to the host. Infos have ``is_success``.
+    This class is for policies that act in one environment, as in ``her watch``. Each `reset` resets all
+    environments of the simulator, and each `step` copies values to the host. Infos have ``is_success``.
     """
 
     def __init__(self, simulator: Any) -> None:
@@ -38,7 +38,7 @@ class SimulatorEnv(gym.Env[Any, Any]):
         return self._row(self.simulator.reset(seed if self.simulator.takes_seed else None)), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step the simulator; the observation is the one before a reset."""
+        """Step all environments; return the values of the first, with its observation before any reset."""
         array, count = np.asarray(action), self.simulator.num_envs
         step = self.simulator.step(torch.as_tensor(np.broadcast_to(array, (count, *array.shape)).copy()))
         info = self._row(step.info)
@@ -52,7 +52,7 @@ class SimulatorEnv(gym.Env[Any, Any]):
         return self._row(step.last_observation), float(step.reward[0]), *ends, info
 
     def render(self) -> Any:
-        """Return the picture of the simulator, or the first one of its environments."""
+        """Return the picture that the simulator renders; of several pictures, the first one."""
         pictures = self.simulator.sim.render()
         picture = as_array(pictures[0] if isinstance(pictures, list | tuple) else pictures)
         return picture[0] if picture.ndim == 4 else picture

@@ -1,1 +1,1 @@
-"""Arguments, texts of errors, warnings and locks."""
+"""Helpers: checks of arguments, texts of errors, warnings, locks, HTML pages, and calls of policies."""

@@ -54,7 +54,7 @@ def require_keys(name: str, keys: object) -> tuple[str, ...]:
 
 
 def require_on_error(on_error: object) -> bool:
-    """Return whether bad episodes are skipped; raise ValueError unless the value is "raise" or "skip"."""
+    """Return True for "skip" and False for "raise"; raise ValueError for any other value."""
     if on_error not in {"raise", "skip"}:
         raise ValueError(f"on_error must be 'raise' or 'skip', got {on_error!r}")
     return on_error == "skip"

@@ -35,7 +35,7 @@ def raised_at(error: BaseException) -> str:
 
 
 def describe_user_error(error: BaseException) -> str:
-    """Describe an exception of the user's code: type, message, file, line, the function that was called.
+    """Describe an exception of the user's code: type, message, file, line and called function.
 
     The result is empty for an exception that was not raised in the user's code; see `raised_at`. For example:
     ``"ValueError: no contact; raised in my_env.py, line 3, in a call of step()"``.

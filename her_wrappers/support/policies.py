@@ -1,4 +1,4 @@
-"""Calls of policies whose errors are not taken for errors of the environment, and noisy actions."""
+"""Call policies, so that their errors are not taken for errors of environments, and add noise to actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PolicyError(ValueError):
 
 
 def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.Space[Any]) -> Any:
-    """Return ``policy(observation)``; raise PolicyError if that raises, or is not an action of ``space``."""
+    """Return ``policy(observation)``; raise PolicyError if it raises, or returns None or (action, state)."""
     try:
         action = policy(observation)
     except PolicyError:
@@ -29,9 +29,7 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
     is_pair = isinstance(action, tuple) and isinstance(space, plain)
     if action is None or (is_pair and not all(map(np.isscalar, action))):
         got = "None" if action is None else f"a tuple of {len(action)} values"
-        advice = (
-            "Stable-Baselines3's predict returns (action, state), of which the policy must return the first"
-        )
+        advice = "Stable-Baselines3's predict returns (action, state); the policy must return only the action"
         raise PolicyError(f"the policy must return an action of {space}, got {got}; {advice}")
     return action
 

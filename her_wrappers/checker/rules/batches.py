@@ -232,7 +232,7 @@ def integer_goal_overflow(lab: Lab) -> Iterator[Violation]:
 
 
 def _as_int64(goal: Any) -> Any:
-    """Return a goal with its integer leaves as int64; other leaves of a Dict goal stay as they are."""
+    """Return a goal with its integer arrays cast to int64; the other arrays of a Dict goal are unchanged."""
 
     def cast(leaf: Any) -> Any:
         leaf = np.asarray(leaf)
@@ -320,7 +320,7 @@ def output_reused(lab: Lab) -> Iterator[Violation]:
 
 
 def _reuses_output(lab: Lab, name: str) -> bool:
-    """Whether the arrays that two calls of the function return share memory."""
+    """Whether the arrays that different calls of the function return share memory."""
     calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1) % len(lab.pairs)
     function, form = lab.functions[name], lab.info_form(name)
     try:

@@ -33,24 +33,25 @@ from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.rules import Violation
 
 JUMP = 2
-"""A move of the achieved goal is a jump if it is this number of times larger than all other moves."""
+"""First steps are not judged if they change an observed value this many times more than all later steps."""
 
 MAX_RECORDS = 30
 """Number of resets and steps whose memory is compared, since sharing shows in the first steps."""
 
 MAX_SIZE = 64
-"""Largest number of values of an observation, and of an achieved goal, that is predicted from it."""
+"""Largest number of values of an observation, and of the goal that is predicted from the observation."""
 
 STALE = 0.05
 """Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
 errors, since MuJoCo's positions are one substep older than the joints."""
 
 SAME = 1 - 1e-9
-"""Correlation of a goal and a part of the observation that are the same, perhaps in other units."""
+"""A goal and a value of the observation with a larger correlation are the same, perhaps in other units."""
 
 LATE, EXACT = 0.25, 0.1
-"""Goals are late if predicted moves do not fit with an error of `EXACT`, but fit the next moves with an error
-of `LATE`. Errors are squared, and shares of the squared moves; the latter also of the error of the former."""
+"""Goals are late if the moves that the observation predicts differ from the moves of the goal by more than
+`EXACT`, and from those in the next step by less than `LATE`. Both errors are medians of squared differences,
+relative to the squared moves. The second error must also be smaller than `LATE` times the first error."""
 
 
 @rule(
@@ -159,7 +160,7 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
 
 
 def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
-    """Return the result of a function of observations and numbers of their episodes."""
+    """Return ``find(observations, episodes)`` for recorded states, or None if the observations are faulty."""
     chosen = spread(lab.rollout.records, MAX_STATES)
     try:
         observations = stack([record.observation for record in chosen])
@@ -169,12 +170,12 @@ def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
 
 
 def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
-    """Repeat the first episode with other desired goals, and find the first difference of the observation."""
+    """Repeat the first episode with other desired goals; return a violation if the observation changes."""
     start, steps = lab.rollout.resets[0], [step for step in lab.steps if step.episode == 0]
     if owns_resources(replica) or compare_reset(start, replica):
         return None
     own = start.observation["desired_goal"]
-    with contextlib.suppress(Exception):  # of copies, which no user makes
+    with contextlib.suppress(Exception):  # errors of copied environments, which no user makes
         for goal in (own, *(step.observation["achieved_goal"] for step in spread(steps, 3))):
             env = _with_goal(replica, own, goal)
             for step in steps:
@@ -195,7 +196,7 @@ def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
 
 
 def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
-    """Return a copy of an environment in which ``goal`` replaces the attributes with its ``own`` goal."""
+    """Return a copy of an environment, with ``goal`` in the attributes that have the desired goal ``own``."""
     env = copy.deepcopy(env)
     for owner in (env.unwrapped, *vars(env.unwrapped).values()):  # the goal may be in a task object
         attributes = owner if isinstance(owner, dict) else getattr(owner, "__dict__", {})
@@ -245,7 +246,7 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     late_errors = (moves[follower] - expected)[follower >= 0]
     is_late = _size(late_errors) < LATE * min(_size(errors), _size(moves))
     is_late &= _size(errors) > EXACT * _size(moves)
-    # With velocities, the last goal follows from the observation too, but is a part of the last one only.
+    # With velocities, a late goal follows from both observations, but is a part of the earlier one only.
     moving = next_goals[:, moves.any(axis=0)]
     is_late |= bool(_are_parts(moving, before).all() and not _are_parts(moving, after).any() and moving.size)
     if is_late:
@@ -258,7 +259,7 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
         jumps = jumps - np.median(jumps, axis=0)  # all objects may fall alike
     usual = np.quantile(np.linalg.norm(errors[times > 0], axis=1), 0.95)
     stale = np.linalg.norm(jumps, axis=1) > max(3 * usual, STALE * scale)
-    # All first goals may be wrong alike, which shows where further steps come back to the first state.
+    # If all first goals are wrong alike, this shows where later steps come back to the first state.
     usual = np.quantile(np.linalg.norm(next_goals - predict(after), axis=1), 0.95)
     first, low, high = before[starts], after.min(axis=0), after.max(axis=0)
     wrong = np.linalg.norm(goals[starts] - predict(first), axis=1) > max(3 * usual, STALE * scale)
@@ -276,19 +277,19 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
 
 
 def _are_parts(goals: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Return whether each component of goals, (n, G), is one of the observation, perhaps in another unit."""
+    """Return which components of goals, (n, G), are also in ``observed``, (n, O), perhaps in other units."""
     return np.asarray((_correlations(observed, goals) > SAME).any(axis=0))
 
 
 def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Return the absolute correlations of parts of the observation with components of goals, (O, G)."""
+    """Return the absolute correlations, (O, G), of ``observed``, (n, O), and ``goals``, (n, G)."""
     size = observed.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):  # parts that never change
         return np.asarray(abs(np.corrcoef(observed, goals, rowvar=False)[:size, size:]))
 
 
 def _size(moves: np.ndarray) -> float:
-    """Return the median of the squared lengths of moves; few moves, such as at a limit, do not matter."""
+    """Return the median squared length of moves, (n, G); a few odd moves, as at a limit, do not change it."""
     return float(np.median(np.square(moves).sum(axis=1)))
 
 

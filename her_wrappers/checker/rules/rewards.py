@@ -28,7 +28,7 @@ NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
 
 REPETITIONS = 4
-"""Number of immediate repetitions of a call; noise changes only half of the results near a threshold."""
+"""Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
 
 
 @rule(
@@ -73,7 +73,10 @@ def reward_rounding(lab: Lab) -> Iterator[Violation]:
 
 
 def _mismatches(lab: Lab) -> tuple[Mismatches, Mismatches]:
-    """Return steps whose reward differs from compute_reward by more than rounding, and those by rounding."""
+    """Return two lists of (step, result of compute_reward) with different rewards.
+
+    In the first list, the difference is larger than rounding; in the second list, it is due to rounding.
+    """
     results = lab.step_results(REWARD)
     sizes = (abs(result.number) for result in results if result.number is not None)
     tolerance = ROUNDING * max(filter(np.isfinite, sizes), default=0.0)

@@ -53,9 +53,9 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
 
 
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
-    """Return path and values of the infos that change if the global generators are in another state."""
+    """Return (path, value, other value) of each info that changes with the state of global generators."""
     initial, infos = get_global_states(), []
-    count = 2 if lab.policy is None else 1  # without a step, since a policy may use these generators
+    count = 2 if lab.policy is None else 1  # no step: a policy may use these generators
     for is_other in (False, True, False, False):
         set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ

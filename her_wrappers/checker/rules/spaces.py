@@ -205,7 +205,7 @@ def _both_goal_spaces(lab: Lab) -> tuple[spaces.Space[Any], spaces.Space[Any]] |
 
 
 def _leaf_types(space: spaces.Space[Any]) -> Any:
-    """Return the (shape, dtype) of each leaf of a space, in the same dicts and tuples as the space."""
+    """Return (shape, dtype) of a space; for a Dict or Tuple space, a dict or tuple of those of its parts."""
     if isinstance(space, spaces.Dict):
         return {key: _leaf_types(subspace) for key, subspace in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -214,7 +214,7 @@ def _leaf_types(space: spaces.Space[Any]) -> Any:
 
 
 def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple[Path, Violation]]:
-    """Yield the path of each part of ``value`` that is not an element of its space, and a violation."""
+    """Yield (path, violation) for each part of ``value`` that is not an element of its space."""
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict):
             yield path, Violation(f"the value is {show(value)} instead of a dict", repair="")
@@ -224,7 +224,7 @@ def _outside(space: spaces.Space[Any], value: Any, path: Path) -> Iterator[tuple
         for key, subspace in space.spaces.items():
             if key in value:
                 yield from _outside(subspace, value[key], (*path, key))
-            elif path or key not in OBSERVATION_KEYS:  # GE002 reports those
+            elif path or key not in OBSERVATION_KEYS:  # GE002 reports missing goal keys
                 yield (*path, key), Violation("the observation lacks this key", repair="")
     elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
         found = list(_outside_array(space, value))

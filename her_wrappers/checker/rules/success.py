@@ -17,7 +17,7 @@ from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
 
 MIN_EPISODES = 4
-"""Smallest number of terminated episodes with equal lengths that is not taken for a coincidence."""
+"""Smallest number of episodes with the same kind of end that is not taken for a coincidence."""
 
 
 @rule(
