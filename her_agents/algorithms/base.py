@@ -131,11 +131,11 @@ class Agent:
 
     @property
     def update_cycle(self) -> int:
-        """Length of the cycle in which the operations of `update` repeat, in updates.
+        """Number of updates after which the sequence of operations in `update` repeats.
 
-        A run on a GPU uses one CUDA graph for each update of a cycle. A class whose `update` depends on the
-        number of updates in another way than by ``policy_delay`` and ``target_update_interval`` must
-        override this property.
+        A run on a GPU uses one CUDA graph for each update of this cycle. A class must override the property
+        if its `update` depends on the number of updates, other than by ``policy_delay`` and
+        ``target_update_interval``.
         """
         return math.lcm(getattr(self.options, "policy_delay", 1), self._target_update_interval)
 

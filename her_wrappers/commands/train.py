@@ -208,9 +208,9 @@ def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
 def _new_runs(
     given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions, stack: ExitStack
 ) -> tuple[list[tuple[Config, Path]], Any]:
-    """Return the config and the folder of a new run for each seed, after a check of the environment.
+    """Check the environment; return a list with the (config, folder) of a new run for each seed, and a robot.
 
-    The second result is the simulator or the real robot, which ``stack`` closes; None if the environment is
+    The robot is the real robot or the simulator, which ``stack`` closes; it is None if the environment is
     neither, or if ``run.jobs`` is above 1.
     """
     from her_agents.algorithms.registry import choose_algorithm, make_agent, resolve_auto

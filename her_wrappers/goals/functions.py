@@ -1,4 +1,4 @@
-"""Goal functions of batches: compare rewards, find trivial goals, and compute terminations row by row."""
+"""Functions that compare rewards, find trivial goals, and call ``compute_terminated`` for batches."""
 
 from __future__ import annotations
 

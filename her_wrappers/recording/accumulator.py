@@ -316,7 +316,7 @@ class EpisodeAccumulator:
         self._ring.seek(now + 1)
 
     def _collect(self, which: Flags, now: int, terminated: Flags, truncated: Flags) -> Episodes | None:
-        """Return copies of the open episodes of ``which`` up to the moment ``now``; None if all are empty."""
+        """Copy the open episodes of the environments in the mask ``which``, until ``now``; None if empty."""
         chosen = which & self._is_open & (self._begun < now)
         if not self._any(chosen):
             return None

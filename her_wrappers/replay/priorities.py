@@ -222,7 +222,7 @@ class SumTree:
         self._is_stale = False
 
     def set_range(self, first: int, end: int, values: np.ndarray | float) -> None:
-        """Set the slots ``first`` to ``end`` - 1 to the values of an array, or all of them to one number."""
+        """Assign an array, or one number for all, to the slots from ``first`` up to but without ``end``."""
         self._is_stale = True
         self._levels[0].reshape(-1)[first:end] = values
         for below, level in zip(self._levels[:-1], self._levels[1:], strict=True):

@@ -30,7 +30,7 @@ class OursForTorchRL(ReplayAdapter):
         self.buffer = HindsightTensorDictReplayBuffer.for_env(env, **buffer_options(**options))
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect transitions until each environment has provided `FRAMES`, then add all in one call."""
+        """Queue a transition; once there are `FRAMES` for each environment, add them all in one call."""
         self._steps.append(as_tensordict(transition))
         if len(self._steps) == self._num_envs * FRAMES:
             self._extend()
