@@ -288,7 +288,7 @@ class RecordedSource(Source):
         try:
             buffer.extend(open_episodes(name))
         except (OSError, TypeError, ValueError) as error:
-            raise ValueError(f"offline={name!r} cannot be read as recorded episodes: {error}") from error
+            raise ValueError(f"offline={name!r} cannot be used: {error}") from error
         if not buffer.can_sample:
             raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
 
