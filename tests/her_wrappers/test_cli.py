@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import her_wrappers
 from her_wrappers import cli
 from tests.support.commands import her
 
@@ -13,7 +14,7 @@ from tests.support.commands import her
 def test_version_shows_the_versions_for_a_bug_report():
     result = her("--version")
     assert result.exit_code == 0
-    for name in ("her-toolkit 0", "gymnasium 1", "numpy ", "python 3"):
+    for name in (f"her-toolkit {her_wrappers.__version__}", "gymnasium 1", "numpy ", "python 3"):
         assert name in result.stdout
 
 
