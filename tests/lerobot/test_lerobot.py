@@ -197,7 +197,7 @@ def edit(folder, change, name=DATA):
 
 
 def test_other_datasets_lose_the_last_action_and_say_so(other):
-    with pytest.warns(UserWarning, match="its action and reward are left out, and all episodes"):
+    with pytest.warns(UserWarning, match="the action and the reward of this frame are left out"):
         found = read(other)
     for seed, each in enumerate(found):
         episode = camera_episode(4, seed)
@@ -307,7 +307,7 @@ BAD = {
     "infos/a must be numbers": {"infos": {"a": np.array([b"a"] * 3)}},
     "Missing features: {'info.a'}": {"infos": {}},
     "'info.a' of dtype 'float64'": {"infos": {"a": np.full(3, 0.5)}},
-    "the feature info.a.b": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},
+    "the same feature 'info.a.b'": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},
 }
 
 
