@@ -223,8 +223,10 @@ class Config:
             return
         if self.updates_in_graph == "auto":
             object.__setattr__(self, "updates_in_graph", "never")
-        needed: dict[str, Any] = {"num_envs": 1, "workers": 0, "offline": None, "on_device": False}
-        needed |= {"start_share": 0.0, "updates_in_graph": "never"}
+        needed: dict[str, Any] = {
+            "num_envs": 1, "workers": 0, "offline": None,
+            "on_device": False, "start_share": 0.0, "updates_in_graph": "never",
+        }  # fmt: skip
         for name, value in needed.items():
             if getattr(self, name) != value:
                 raise ValueError(

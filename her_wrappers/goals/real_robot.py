@@ -56,7 +56,7 @@ class RealRobot(gym.Wrapper[Any, Any, Any, Any]):
         if before_reset is not None:
             require_function("before_reset", before_reset, takes="no arguments that waits for the robot")
         if success is not None:
-            require_function("success", success, takes="an observation and an info that returns a bool")
+            require_function("success", success, takes="(observation, info) that returns a bool")
         self._success: Callable[..., Any] | None = success
         self.action_key = action_key
         self._started: float | None = None  # when the latest step of the episode began

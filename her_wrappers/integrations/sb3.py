@@ -178,7 +178,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         if termination == "recompute":
             self._require_env()
         # Other processes are called on request only: an exception would end the process of a SubprocVecEnv.
-        is_called = termination == "recompute" or (termination is None and first is not None)
+        by_default = first is not None and self.her_ratio > 0
+        is_called = termination == "recompute" or (termination is None and by_default)
         if is_called and env is not None and env.has_attr("compute_terminated"):
             source = None if first is None else find_function(first, "compute_terminated")
             compute_terminated = batched_terminated(

@@ -242,3 +242,17 @@ def test_demonstrations_have_scaled_actions_and_are_saved(tmp_path):
     assert batch.is_demonstration.sum() == 32
     assert (batch.actions[batch.is_demonstration] == 0.5).all()
     assert (batch.actions[~batch.is_demonstration] != 0.5).any()
+
+
+def test_without_relabeling_the_environment_computes_nothing():
+    calls = []
+
+    class Counts(Rewards):
+        def compute_terminated(self, *arguments):
+            calls.append(arguments)
+            return reached(*arguments)
+
+    buffer = make_buffer(env=Counts, n_sampled_goal=0)
+    add(buffer, [counting_episode(0, 5)])
+    assert buffer.sample(20).dones.any()
+    assert not calls
