@@ -71,7 +71,8 @@ class Config:
     and the device if it has the parameters num_envs and device."""
     on_device: bool = False
     """Whether environments, replay buffer and agent exchange tensors on the device, as in a simulator. Set
-    this option for the bundled environments only; it is always True if env makes a GoalSimulator."""
+    this option for environments whose vector form takes device=, such as those of her_envs; it is always True
+    if env makes a GoalSimulator."""
     steps: int = None  # type: ignore[assignment] # chosen when the environment is known
     """Length of the run: steps of all environments together. By default 4,000 times the time limit of an
     episode, or 100,000 without a time limit; with a simulator, 200 times the time limit per environment."""

@@ -153,8 +153,8 @@ def from_lerobot(
         ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else None
         counts = f"{len(listed)} of {info['total_episodes']}"
     if (unlisted := sorted(places.keys() - listed.keys())) or len(listed) != info["total_episodes"]:
-        left_out = f"the frames of the episodes {unlisted} are left out"
-        warn_user(f"{root}/meta/episodes lists {counts} episodes; {left_out}")
+        left_out = f"; the frames of the episodes {unlisted} are left out" if unlisted else ""
+        warn_user(f"{root}/meta/episodes lists {counts} episodes{left_out}")
     if ours is None:
         warn_user(
             f"{root} does not contain the observations after the last actions. So the last frame of each "

@@ -409,8 +409,8 @@ class Lanes:
         if lanes:
             raise ValueError(
                 f"step {int(self._invalid[lanes[0]])} of environment {lanes[0]} has a NaN, an infinite goal "
-                f"or an infinite reward, and so have steps of {len(lanes) - 1} other environments; let the "
-                "simulator end and reset such an episode before its values reach add()"
+                f"or an infinite reward ({len(lanes)} of {self.num_envs} environments have such steps); let "
+                "the simulator end and reset such an episode before its values reach add()"
             )
 
     def verify(self) -> None:

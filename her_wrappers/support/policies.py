@@ -28,8 +28,10 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
     plain = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Dict
     is_pair = isinstance(action, tuple) and isinstance(space, plain)
     if action is None or (is_pair and not all(map(np.isscalar, action))):
-        got = "None" if action is None else f"a tuple of {len(action)} values"
-        advice = "Stable-Baselines3's predict returns (action, state); the policy must return only the action"
+        got, advice = "None", "add a return statement"
+        if action is not None:
+            got = f"a tuple of {len(action)} values"
+            advice = "Stable-Baselines3's predict returns (action, state); return only the action"
         raise PolicyError(f"the policy must return an action of {space}, got {got}; {advice}")
     return action
 

@@ -247,8 +247,9 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     best = max(shares, key=shares.__getitem__, default=0)
     component, share = sign_flips(sample)
     if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
+        when = f"step{'s'[: abs(best) > 1]} {'later' if best > 0 else 'earlier'}"
         yield Violation(
-            f"actions {abs(best)} steps {'later' if best > 0 else 'earlier'} explain {shares[best]:.1%} of a "
+            f"actions {abs(best)} {when} explain {shares[best]:.1%} of a "
             f"change of the state, and the actions of the same step {shares[0]:.1%}"
         )
     elif share >= 0.1:
