@@ -45,7 +45,10 @@ OURS = [
     OnDeviceBySuccess,
     *map(ours, STRATEGIES, itertools.cycle(("success", "keep", "never"))),
 ]
-IN_DEFAULT_TESTS = {"Full", "Demonstrated", "RelabelsWhenStoring", "Ring", "WithoutReplacement", "Ours"}
+IN_DEFAULT_TESTS = ("Full", "Demonstrated", "RelabelsWhenStoring", "Ring", "WithoutReplacement", "Ours")
+TIERS = dict.fromkeys(IN_DEFAULT_TESTS, ()) | {"OnDeviceBySuccess": pytest.mark.campaign}
+"""Marks of the tests of correct buffers; the others are slow."""
+
 SEEDS = [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(30)]
 
 
@@ -102,9 +105,7 @@ def test_each_fault_is_found_by_its_own_rule(specimen, code, monkeypatch):
 @pytest.mark.parametrize(
     "adapter",
     [
-        pytest.param(
-            each, id=each.__name__, marks=() if each.__name__ in IN_DEFAULT_TESTS else pytest.mark.slow
-        )
+        pytest.param(each, id=each.__name__, marks=TIERS.get(each.__name__, pytest.mark.slow))
         for each in [*CORRECT, *OURS]
     ],
 )
