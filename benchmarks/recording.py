@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         costs = measure_costs(contenders(size) | minari_contender(folder), timing)
     found = requirements(costs)
-    sizes = f"buffers of {size:,} transitions, or of {size // 10:,} if there is one environment"
+    sizes = f"buffers of {size:,} transitions, or of {size // 10:,} for a single environment"
     facts = {"run": f"{timing}; {sizes}"}
     BENCHMARK.publish(options, answer(costs), [cost_grid(costs)], facts, requirements=found)
 

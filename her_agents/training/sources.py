@@ -91,7 +91,7 @@ class Source:
                 return
             if not self.skipped:
                 self.reason = str(error)  # not the error, whose traceback has the episode
-                warn_user(f"an episode was skipped, and further ones will be: {error}")
+                warn_user(f"an episode is skipped, and others like it will be skipped too, since {error}")
             self.skipped += 1
 
     @property

@@ -121,7 +121,7 @@ class Starts:
         return observation, info
 
     def limit(self, i: int, step: int) -> float:
-        """Return the steps after which an episode from this start is truncated; inf without a curriculum."""
+        """Return the length limit of an episode that begins at ``step`` of demonstration ``i``, or inf."""
         return self._ends[i] - step + SLACK if self.curriculum and step >= 0 else np.inf
 
     def end(self, i: int, step: int, *, success: bool) -> None:

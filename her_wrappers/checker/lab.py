@@ -296,7 +296,7 @@ class Lab:
 
     @memoized
     def info_of_recorded_goal(self, name: str) -> str:
-        """Return the key of an info that depends on the recorded goal and that the function reads, or ''."""
+        """Return the key of an info that ``name`` reads and that differs for other recorded goals, or ''."""
         steps = spread(self.steps, MAX_STATES)
         infos = [step.info for step in steps]
         if not self.pairs or name not in self.functions or not all(isinstance(info, dict) for info in infos):

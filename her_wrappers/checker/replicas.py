@@ -101,7 +101,7 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
 
 
 def _from_spec(env: CheckedEnv) -> Factory | None:
-    """Return a function that makes environments without rendering from the spec of ``env``, or None."""
+    """Return a function that makes environments from ``env.spec``, without render_mode; None without spec."""
     try:
         spec = copy.deepcopy(env_spec(env))
     except Exception:

@@ -64,6 +64,8 @@ def batched_terminated(
             shape = np.shape(function(goals.sample(), goals.sample(), [{} for _ in range(count)]))
         except NotImplementedError:
             return None
+        except ConnectionError:
+            raise  # the process that would call the function has ended
         except Exception as error:  # a function of single goals can raise anything on a batch
             try:
                 inspect.signature(function).bind(None, None, None)

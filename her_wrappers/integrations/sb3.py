@@ -370,7 +370,13 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     def _call_env_method(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Call a method of the first environment; all environments have the same method."""
         function = partial(self.env.env_method, name, indices=[0])  # type: ignore[union-attr] # `_require_env`
-        returned = self._call(function, achieved_goal, desired_goal, info)[0]
+        try:
+            returned = self._call(function, achieved_goal, desired_goal, info)[0]
+        except (EOFError, ConnectionError) as error:  # of the pipe of a SubprocVecEnv
+            raise ConnectionError(
+                f"the process of the first environment ended in {name}, called with {len(achieved_goal)} "
+                f"goals; its traceback is above. {name} must accept batches: correct it, or use DummyVecEnv"
+            ) from error
         return returned[:, 0] if np.shape(returned) == (len(achieved_goal), 1) else returned
 
     def _call(self, function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

@@ -165,9 +165,9 @@ class HindsightTensorDictReplayBuffer:
         Raises:
             KeyError: A key is missing.
             ValueError: ``data`` has another shape; a value does not fit its space; the state after the last
-                step of an episode is all zeros, which means that it is missing; or, without trajectory ids, a
-                row seems to mix environments, since an open episode of one step is followed by a single step
-                that does not continue it. In all cases, episodes that end in ``data`` are not stored.
+                step of an episode is all zeros, which means that it is missing; or a row without trajectory
+                ids seems to mix the steps of several environments: two consecutive steps do not continue the
+                steps before them. In all cases, episodes that end in ``data`` are not stored.
         """
         if data.ndim not in {1, 2}:
             shape = tuple(data.shape)

@@ -192,6 +192,27 @@ def test_subprocesses_and_discrete_observations_work():
     torch.testing.assert_close(batch.rewards, reached.float() - 1)
 
 
+class Strict(BitFlippingEnv):
+    """Its functions raise if they are called with batches."""
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        return bool(np.all(achieved_goal == desired_goal)) if np.ndim(achieved_goal) == 1 else 1 / 0
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return np.float64(np.all(achieved_goal == desired_goal) - 1 if info is None else 1 / 0)  # step: None
+
+
+@pytest.mark.parametrize(
+    ("termination", "name"), [("recompute", "compute_terminated"), ("keep", "compute_reward")]
+)
+def test_a_function_that_ends_its_subprocess_is_named(termination, name):
+    env = make_vec_env(partial(Strict, 3), 2, vec_env_cls=SubprocVecEnv)
+    with pytest.raises(ConnectionError, match=f"ended in {name}, called with"):
+        model_of(sb3.DQN, env, train_freq=4, replay_buffer_kwargs={"termination": termination}).learn(40)
+    for process in env.processes:
+        process.terminate()
+
+
 @pytest.mark.parametrize(("kind", "n_envs", "n_stack"), [(DummyVecEnv, 2, 2), (SubprocVecEnv, 1, 3)])
 def test_stacked_goals_are_an_error_that_names_the_wrapper(kind, n_envs, n_stack):
     env = VecFrameStack(make_vec_env("her_envs:her_envs/PointReach-v0", n_envs, vec_env_cls=kind), n_stack)
