@@ -146,7 +146,7 @@ class Rows:
                     yield f"{found}, the expected number is {expected[i]:.3g}"
 
     def _find_extra_and_missing(self) -> None:
-        """Set ``stored``: ``extra``, where a wrong step is sampled, and ``missing``, where a step never is."""
+        """Set ``stored``: ``extra`` if a wrong step is sampled, ``missing`` if a step never is."""
         self.stored: dict[str, Violation] = {}
         if self.has_wrong("transition"):  # some steps are unknown
             return
