@@ -16,7 +16,7 @@ from her_wrappers.checker.comparing import close, show
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, Pair, between, flat, reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord
-from her_wrappers.data.trees import try_as_array
+from her_wrappers.data.trees import copy_tree, try_as_array
 from her_wrappers.rules import Violation
 
 ROUNDING = 1e-3
@@ -26,6 +26,10 @@ Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
 
 NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
+
+MIN_JUMPS, NEAR = 3, 0.01
+"""Smallest number of jumps from one end of the range of a goal component to the other that show that it wraps
+around, and a distance that is small for rewards, as a share of this range."""
 
 REPETITIONS = 4
 """Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
@@ -253,6 +257,58 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
             if shape := try_as_array(value).shape:
                 message = f"step() returned {show(value)} of shape {shape}, not a scalar"
                 yield Violation(message, step.place, name)
+
+
+@rule(
+    "GE124",
+    severity="warning",
+    fix="wrap the difference of angles into half a turn; for quaternions, use the absolute value of q @ p",
+    needs=REWARD_NEEDS,
+    wrong="return -np.float64(abs(achieved_goal - desired_goal)[..., 0] > 0.1)  # of angles",
+    right="""
+difference = (achieved_goal - desired_goal + np.pi) % (2 * np.pi) - np.pi
+return -np.float64(abs(difference)[..., 0] > 0.1)""",
+)
+def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
+    """A goal component wraps around like an angle, but rewards do not know that both ends of it are near.
+
+    Or a quaternion changes its sign, and rewards do not know that q and -q are the same rotation.
+    """
+    goals = [[step.before["achieved_goal"], step.observation["achieved_goal"]] for step in lab.steps]
+    if not all(isinstance(goal, np.ndarray) and goal.dtype.kind == "f" for pair in goals for goal in pair):
+        return
+    values = np.array(goals, np.float64).reshape(len(goals), 2, -1)
+    low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
+    moves = abs(values[:, 1] - values[:, 0])
+    for i in range(values.shape[2] - 3):
+        first, second = (values[:, side, i : i + 4] for side in range(2))
+        is_unit = np.allclose(np.linalg.norm(first, axis=1), 1, atol=1e-3)
+        if is_unit and (is_jump := (first * second).sum(axis=1) < -0.75).sum() >= MIN_JUMPS:
+            step = lab.steps[is_jump.argmax()]
+            goal = step.observation["achieved_goal"]
+            turned = copy_tree(goal)
+            turned.flat[i : i + 4] *= -1
+            rewards = [lab.call(REWARD, goal, each, step.info).number or 0.0 for each in (goal, turned)]
+            if not close(*rewards):
+                values = f"{rewards[1]:g} instead of {rewards[0]:g}"
+                message = f"the reward is {values} for the quaternions q and -q, which follow each other"
+                yield Violation(message, step.place, f"achieved_goal[{i}:{i + 4}]")
+    for i in range(moves.shape[1]):
+        is_jump = moves[:, i] > 0.75 * (high - low)[i]
+        if is_jump.sum() < MIN_JUMPS or moves[~is_jump, i].max(initial=0) > 0.25 * (high - low)[i]:
+            continue
+        step = lab.steps[is_jump.argmax()]
+
+        def reward(value: float, step: StepRecord = step, i: int = i) -> float:
+            first, second = (copy_tree(step.observation["achieved_goal"]) for _ in range(2))
+            first.flat[i], second.flat[i] = high[i], value
+            return lab.call(REWARD, first, second, step.info).number or 0.0
+
+        near, same, opposite = (reward(high[i] - NEAR * (high - low)[i]), reward(high[i]), reward(low[i]))
+        if abs(opposite - same) > 10 * abs(near - same):
+            ends = f"{show(low[i])} and {show(high[i])} follow each other {is_jump.sum()} times"
+            message = f"{ends}, but the reward for this pair of goals is {opposite:g} instead of {same:g}"
+            yield Violation(message, step.place, f"achieved_goal[{i}]")
 
 
 @rule(
