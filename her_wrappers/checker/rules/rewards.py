@@ -16,7 +16,7 @@ from her_wrappers.checker.comparing import close, show
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, Pair, between, flat, reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord
-from her_wrappers.data.trees import copy_tree, try_as_array
+from her_wrappers.data.trees import try_as_array
 from her_wrappers.rules import Violation
 
 ROUNDING = 1e-3
@@ -27,9 +27,9 @@ Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
 NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
 
-MIN_JUMPS, NEAR = 3, 0.01
-"""Smallest number of jumps from one end of the range of a goal component to the other that show that it wraps
-around, and a distance that is small for rewards, as a share of this range."""
+MAX_COMPONENTS, MIN_JUMPS, NEAR = 64, 3, 0.01
+"""To find components that wrap around: largest number of components of a goal, smallest number of jumps from
+one end of the range to the other, and a distance that is small for rewards, as a share of this range."""
 
 REPETITIONS = 4
 """Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
@@ -274,41 +274,46 @@ def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
 
     Or a quaternion changes its sign, and rewards do not know that q and -q are the same rotation.
     """
-    goals = [[step.before["achieved_goal"], step.observation["achieved_goal"]] for step in lab.steps]
-    if not all(isinstance(goal, np.ndarray) and goal.dtype.kind == "f" for pair in goals for goal in pair):
+    pairs = [(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps]
+    shapes = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}
+    if (
+        len(shapes) > 1
+        or not isinstance(pairs[0][0], np.ndarray)
+        or not 0 < pairs[0][0].size <= MAX_COMPONENTS
+    ):
         return
-    values = np.array(goals, np.float64).reshape(len(goals), 2, -1)
-    low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
-    moves = abs(values[:, 1] - values[:, 0])
-    for i in range(values.shape[2] - 3):
-        first, second = (values[:, side, i : i + 4] for side in range(2))
-        is_unit = np.allclose(np.linalg.norm(first, axis=1), 1, atol=1e-3)
-        if is_unit and (is_jump := (first * second).sum(axis=1) < -0.75).sum() >= MIN_JUMPS:
-            step = lab.steps[is_jump.argmax()]
-            goal = step.observation["achieved_goal"]
-            turned = copy_tree(goal)
-            turned.flat[i : i + 4] *= -1
-            rewards = [lab.call(REWARD, goal, each, step.info).number or 0.0 for each in (goal, turned)]
-            if not close(*rewards):
-                values = f"{rewards[1]:g} instead of {rewards[0]:g}"
-                message = f"the reward is {values} for the quaternions q and -q, which follow each other"
-                yield Violation(message, step.place, f"achieved_goal[{i}:{i + 4}]")
-    for i in range(moves.shape[1]):
-        is_jump = moves[:, i] > 0.75 * (high - low)[i]
-        if is_jump.sum() < MIN_JUMPS or moves[~is_jump, i].max(initial=0) > 0.25 * (high - low)[i]:
-            continue
-        step = lab.steps[is_jump.argmax()]
+    before, after = np.array(pairs, np.float64).reshape(len(pairs), 2, -1).swapaxes(0, 1)
+    low, high = (function([before, after], axis=(0, 1)) for function in (np.min, np.max))
 
-        def reward(value: float, step: StepRecord = step, i: int = i) -> float:
-            first, second = (copy_tree(step.observation["achieved_goal"]) for _ in range(2))
-            first.flat[i], second.flat[i] = high[i], value
-            return lab.call(REWARD, first, second, step.info).number or 0.0
+    def reward(step: StepRecord, first: np.ndarray, second: np.ndarray) -> float:
+        goal = step.observation["achieved_goal"]
+        first, second = (values.reshape(goal.shape).astype(goal.dtype) for values in (first, second))
+        return lab.call(REWARD, first, second, step.info).number or 0.0
 
-        near, same, opposite = (reward(high[i] - NEAR * (high - low)[i]), reward(high[i]), reward(low[i]))
-        if abs(opposite - same) > 10 * abs(near - same):
-            ends = f"{show(low[i])} and {show(high[i])} follow each other {is_jump.sum()} times"
-            message = f"{ends}, but the reward for this pair of goals is {opposite:g} instead of {same:g}"
-            yield Violation(message, step.place, f"achieved_goal[{i}]")
+    for i in range(len(low) - 3):
+        parts = slice(i, i + 4)
+        is_unit = np.allclose(np.linalg.norm(before[:, parts], axis=1), 1, atol=1e-3)
+        is_jump = (before[:, parts] * after[:, parts]).sum(axis=1) < -0.75
+        if is_unit and is_jump.sum() >= MIN_JUMPS:
+            first = is_jump.argmax()
+            turned = after[first].copy()
+            turned[parts] *= -1
+            same, opposite = (reward(lab.steps[first], after[first], each) for each in (after[first], turned))
+            if not close(same, opposite):
+                message = f"the reward is {opposite:g} for the quaternions q and -q instead of {same:g}"
+                yield Violation(message, lab.steps[first].place, f"achieved_goal[{i}:{i + 4}]")
+    for i, extent in enumerate(high - low):
+        moves = abs(after - before)[:, i]
+        is_jump = moves > 0.75 * extent
+        if is_jump.sum() >= MIN_JUMPS and moves[~is_jump].max(initial=0) <= 0.25 * extent:
+            first = is_jump.argmax()
+            goals = np.tile(after[first], (3, 1))
+            goals[:, i] = high[i], high[i] - NEAR * extent, low[i]
+            same, near, opposite = (reward(lab.steps[first], goals[0], each) for each in goals)
+            if abs(opposite - same) > 10 * abs(near - same):
+                ends = f"{show(low[i])} and {show(high[i])} follow each other {is_jump.sum()} times"
+                message = f"{ends}, but the reward for this pair of goals is {opposite:g} instead of {same:g}"
+                yield Violation(message, lab.steps[first].place, f"achieved_goal[{i}]")
 
 
 @rule(

@@ -209,6 +209,28 @@ class DenseTurnsWithoutWrapping(TurnsWithoutWrapping, breaks="GE124"):
         return -self.distance(achieved_goal, desired_goal)
 
 
+class TurnsAsQuaternion(Turns):
+    """The goal is a quaternion whose last component is not negative, and the reward knows that -q is q."""
+
+    sign = 0
+
+    def make_space(self):
+        return goal_dict(spaces.Box(-1, 1, (4,), np.float64), spaces.Box(-1, 1, (2,), np.float64))
+
+    def goal_of(self, position):
+        half = (position[0] + np.pi / 2) / 2
+        quaternion = np.array([np.cos(half), 0, 0, np.sin(half)])
+        return quaternion if quaternion[0] > 0 else -quaternion
+
+    def distance(self, achieved_goal, desired_goal):
+        cosine = (achieved_goal * desired_goal).sum(axis=-1)
+        return 2 * np.arccos(np.clip(cosine if self.sign else abs(cosine), -1, 1))
+
+
+class TurnsWithSignOfQuaternion(TurnsAsQuaternion, breaks="GE124"):
+    sign = 1
+
+
 class TurnsInOneRange(Turns):
     """A joint with limits at half a turn does not wrap around, and neither does the distance."""
 
@@ -275,4 +297,4 @@ class FarGoals(NeverTerminates):
         return np.zeros(2, self.dtype), 3.5 * np.array([np.cos(angle), np.sin(angle)], self.dtype)
 
 
-CORRECT_REWARDS = [Turns, TurnsInOneRange, LeavesTheSquare, LeavesTheGoalOfAll, FarGoals]
+CORRECT_REWARDS = [Turns, TurnsAsQuaternion, TurnsInOneRange, LeavesTheSquare, LeavesTheGoalOfAll, FarGoals]
