@@ -107,7 +107,8 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
             return None
         count = np.searchsorted(np.cumsum([_width(leaf) for leaf in others]), MAX_COLUMNS, "right")
         narrow = _Columns.of(others[:count], rows)
-        narrow = narrow.take(~_are_linear(achieved.values, narrow.values, is_fitted))
+        own = np.concatenate([achieved.values, achieved.values**2], 1)  # distances contain these squares
+        narrow = narrow.take(~_are_linear(own, narrow.values, is_fitted))
         clause = _find_relation(desired, achieved, narrow, varying, is_fitted, np.isin(rows, first))
         if clause:
             return clause

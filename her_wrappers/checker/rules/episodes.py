@@ -138,7 +138,8 @@ def _shares(name: str, other: str, place: str = "") -> Violation:
 
 @rule(
     "GE303",
-    fix="draw goals in reset() only, or end the episode in the step that changes the goal",
+    fix="draw goals in reset() only; if the goal shall move, ignore this rule and use a buffer that stores "
+    "the goal of each step, such as HindsightReplayBuffer",
     needs=("goals",),
     passive=True,
     wrong="self.goal = self._draw_goal()  # in step(), after a success",
@@ -150,10 +151,18 @@ def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
     def equal(a: np.ndarray, b: np.ndarray) -> bool:  # the same goal in another dtype may be rounded
         return identical(a, b) if a.dtype == b.dtype else close(a, b)
 
-    for step in lab.steps:
-        before, after = step.before["desired_goal"], step.observation["desired_goal"]
-        if any(differences(before, after, equal)):
-            yield Violation(f"step() changed desired_goal from {show(before)} to {show(after)}", step.place)
+    changed = [
+        (step, f"from {show(step.before['desired_goal'])} to {show(step.observation['desired_goal'])}")
+        for step in lab.steps
+        if any(differences(step.before["desired_goal"], step.observation["desired_goal"], equal))
+    ]
+    cause = ""
+    if all(step.terminated or step.truncated for step, _ in changed):
+        cause = ", only in the last steps of episodes, so they return observations of the next episodes"
+        if lab.batches:
+            cause = f'{cause}: infos["final_obs"] is wrong, or the declared autoreset mode is'
+    for step, values in changed:
+        yield Violation(f"step() changed desired_goal {values}{cause}", step.place)
 
 
 @rule(
@@ -258,20 +267,23 @@ def placeholder_goal(lab: Lab) -> Iterator[Violation]:
         )
     except (IndexError, KeyError, TypeError, ValueError):
         return  # other rules report goals that are not arrays of one shape
-    values, counts = np.unique(after, axis=0, return_counts=True)
-    value = values[counts.argmax()]
-    is_in, was_in = (after == value).all(axis=1), (before == value).all(axis=1)
-    sizes = np.linalg.norm(after - before, axis=1)[~is_in & ~was_in]
-    usual = np.quantile(sizes, 0.9, method="higher") if sizes.size else np.inf
-    returns = []
-    for i in np.flatnonzero(is_in & ~was_in):
-        leaves = np.flatnonzero(~is_in[i : i + MAX_LOST])[:1] + i
-        if leaves.size and lab.steps[leaves[0]].episode == lab.steps[i].episode:
-            jump, rest = np.linalg.norm([after[i] - before[i], after[leaves[0]] - before[i]], axis=1)
-            returns += [i] if jump > 2 * usual and rest < jump / 3 else []
-    if len({lab.steps[i].episode for i in returns}) >= MIN_LOST:
-        message = f"the achieved goal jumps to {show(value)} and back in {len(returns)} places"
-        yield Violation(message, lab.steps[returns[0]].place)
+    episodes = np.array([step.episode for step in lab.steps])
+    in_episodes = np.unique(np.column_stack([episodes, after]), axis=0)[:, 1:]
+    values, counts = np.unique(in_episodes, axis=0, return_counts=True)
+    for value in values[np.argsort(-counts)[:3]]:
+        is_in, was_in = (after == value).all(axis=1), (before == value).all(axis=1)
+        sizes = np.linalg.norm(after - before, axis=1)[~is_in & ~was_in]
+        usual = np.quantile(sizes, 0.9, method="higher") if sizes.size else np.inf
+        returns = []
+        for i in np.flatnonzero(is_in & ~was_in):
+            leaves = np.flatnonzero(~is_in[i : i + MAX_LOST])[:1] + i
+            if leaves.size and episodes[leaves[0]] == episodes[i]:
+                jump, rest = np.linalg.norm([after[i] - before[i], after[leaves[0]] - before[i]], axis=1)
+                returns += [i] if jump > 2 * usual and rest < jump / 3 else []
+        if len(np.unique(episodes[returns])) >= MIN_LOST:
+            message = f"the achieved goal jumps to {show(value)} and back in {len(returns)} places"
+            yield Violation(message, lab.steps[returns[0]].place)
+            return
 
 
 @rule(

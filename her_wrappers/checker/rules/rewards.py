@@ -27,9 +27,10 @@ Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
 NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
 
-MAX_COMPONENTS, MIN_JUMPS, NEAR = 64, 3, 0.01
+MAX_COMPONENTS, MIN_JUMPS, MIN_BETWEEN, NEAR = 64, 3, 0.1, 0.01
 """To find components that wrap around: largest number of components of a goal, smallest number of jumps from
-one end of the range to the other, and a distance that is small for rewards, as a share of this range."""
+one end of the range to the other, smallest share of states in the middle half of this range, and a distance
+that is small for rewards, as a share of this range."""
 
 REPETITIONS = 4
 """Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
@@ -115,6 +116,8 @@ def _likely_cause(lab: Lab, mismatches: list[tuple[StepRecord, CallResult]]) -> 
         return "the reward of step() fits the previous achieved goal"
     if len(mismatches) < 2:
         return ""
+    if all(step.terminated or step.truncated for step, _ in mismatches):
+        return "all are last steps of episodes, whose observation may be that of the next episode"
     matches = len(lab.steps) - len(mismatches)
     swaps_values = lab.is_sparse and all(
         any(close(reward, value) for value in lab.reward_values) for reward in rewards.tolist()
@@ -305,7 +308,9 @@ def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
     for i, extent in enumerate(high - low):
         moves = abs(after - before)[:, i]
         is_jump = moves > 0.75 * extent
-        if is_jump.sum() >= MIN_JUMPS and moves[~is_jump].max(initial=0) <= 0.25 * extent:
+        is_between = abs(after[:, i] - (low[i] + high[i]) / 2) < extent / 4
+        usual = moves[~is_jump].max(initial=0)
+        if is_jump.sum() >= MIN_JUMPS and 0 < usual <= 0.25 * extent and is_between.mean() > MIN_BETWEEN:
             first = is_jump.argmax()
             goals = np.tile(after[first], (3, 1))
             goals[:, i] = high[i], high[i] - NEAR * extent, low[i]

@@ -297,4 +297,11 @@ class FarGoals(NeverTerminates):
         return np.zeros(2, self.dtype), 3.5 * np.array([np.cos(angle), np.sin(angle)], self.dtype)
 
 
-CORRECT_REWARDS = [Turns, TurnsAsQuaternion, TurnsInOneRange, LeavesTheSquare, LeavesTheGoalOfAll, FarGoals]
+CORRECT_REWARDS = [
+    Turns,
+    TurnsAsQuaternion,
+    TurnsInOneRange,
+    LeavesTheSquare,
+    LeavesTheGoalOfAll,
+    FarGoals,
+]
