@@ -365,7 +365,7 @@ def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_go
     exact = EXACT * float(np.square(moves).sum(axis=1).mean())
 
     def error(observed: np.ndarray, reached: np.ndarray) -> float:
-        return fit_columns(observed[few], reached[few], np.arange(len(few)) % 2 == 0, exact)[1]
+        return fit_columns(observed[few], reached[few], np.arange(len(few)) % 2 == 0, exact)
 
     # With velocities, a late goal follows from both observations, but is a part of the earlier one only.
     moving = next_goals[:, moves.any(axis=0)]
