@@ -77,7 +77,7 @@ GOAL_ENV_RULES = RuleSet(
         # memory, and seeds
         ("GE109", "GE122 GE301"),
         ("GE301", "GE302"),
-        ("GE305", "GE306"),
+        ("GE305 GE309", "GE306"),
         ("GE112", "GE401", "GE402 GE403 GE404"),
     )
 )

@@ -272,17 +272,19 @@ class Rows:
         text = f"{key} of a row that is {kind} is {found} instead of {expected}"
         if columns[key].dtype != self.expected[key].dtype and found == expected:
             text += f" with dtype {columns[key].dtype} instead of {self.expected[key].dtype}"
-        if key == "reward" and self.is_relabeled[i]:
+        if key == "reward":
             before, after = columns["achieved_goal"], columns["next_achieved_goal"]
             goal = columns["desired_goal"]
             infos = {"cost": self.env.cost(self.episode, self.step)}
             of_step = np.array([reward for each in self.episodes for reward in (*each.rewards, 0.0)])
-            for rewards, reason in (
-                (of_step[self.here], "it is the reward for the original goal"),
-                (self.env.compute_reward(before, goal, infos), "it is that of the goal before the action"),
-                (self.env.compute_reward(goal, after, infos), "achieved and desired goal were swapped"),
-            ):
-                if np.allclose(columns[key][wrong], rewards[wrong], atol=TOLERANCE):
+            reasons = (
+                (self.expected[key], 1e-2, "it seems to be rounded"),
+                (of_step[self.here], 0, "it is the reward for the original goal"),
+                (self.env.compute_reward(before, goal, infos), 0, "it is that of the goal before the action"),
+                (self.env.compute_reward(goal, after, infos), 0, "achieved and desired goal were swapped"),
+            )
+            for rewards, rtol, reason in reasons if self.is_relabeled[i] else reasons[:1]:
+                if np.allclose(columns[key][wrong], rewards[wrong], rtol, TOLERANCE):
                     return f"{text}; {reason}"
         return text
 

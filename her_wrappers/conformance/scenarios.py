@@ -164,7 +164,7 @@ scenario(22, "distinguish a full ring from an empty one", name="episode as long 
 @scenario(23, "sample complete episodes only")
 def open_episode(make: Make) -> Result:
     """Sample rows while an episode is open, and after its end."""
-    driver = make(strategy="final").add_episodes([6] * 4)
+    driver = make(strategy="final").add_episodes([5, 3])  # few steps, so that each is sampled often
     steps = driver.env.transitions(8)
     driver.add_steps(steps, 4)
     sampled = [driver.rows(4)]
@@ -205,10 +205,16 @@ scenario(
 
 @scenario(27, "copy arrays and infos before storing them")
 def changed_arguments(make: Make) -> Result:
-    """Add steps, then overwrite their arrays and infos, like an environment that reuses its arrays."""
+    """Add steps, then overwrite their arrays and infos, like an environment that reuses its arrays.
+
+    If the adapter offers it, every fifth episode is interrupted after three steps.
+    """
     driver = make(buffer_size=USED_CAPACITY)
-    for _ in range(20):
-        for arrays, numbers in driver.env.transitions(6):
+    for number in range(20):
+        for t, (arrays, numbers) in enumerate(driver.env.transitions(6)):
+            if t == 3 and number % 5 == 4 and "end episode" in driver.adapter.offers:
+                driver.end_episode()
+                break
             with driver.watched(arrays._asdict()):
                 driver.add(arrays, numbers)
             for array in (*arrays.obs.values(), *arrays.next_obs.values(), arrays.action):
@@ -233,12 +239,13 @@ def changed_batches(make: Make) -> Result:
 
 @scenario(30, "save all of the buffer, with open episodes", "save")
 def saved_and_loaded(make: Make, *, into_used: bool = False) -> Result:
-    """Save a buffer with an open episode, load it, end the episode, add others, and evict some.
+    """Save a full buffer with an open episode, load it, end the episode, add others, and evict some.
 
-    With ``into_used``, the buffer that loads the file already has other episodes. The facts are two lists
-    of batches, which the saved and the loaded buffer return for the same calls.
+    With ``into_used``, the saved buffer is not full, and the one that loads it has other episodes. The facts
+    are two lists of batches, which the saved and the loaded buffer return for the same calls.
     """
-    driver = make(strategy="episode", buffer_size=USED_CAPACITY).add_episodes([5, 6, 7] * 5, ENDS)
+    driver = make(strategy="episode", buffer_size=USED_CAPACITY)
+    driver.add_episodes([5, 6, 7] * (5 if into_used else 10), ENDS)
     if into_used:
         other = make(strategy="episode", buffer_size=USED_CAPACITY, env=driver.env, seed_offset=1)
         other.add_episodes([4, 9] * 4, ENDS).add_episodes([7], steps=2).batches(1)

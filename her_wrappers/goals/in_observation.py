@@ -36,6 +36,7 @@ SHOWN = 0.25  # a component is hidden if predictions explain a smaller share of 
 NEAR, MIN_PAIRS = 0.05, 30  # mean squared difference of nearly equal observations, and number of such pairs
 STILL = 0.01  # a component with a smaller range in an episode, in standard deviations, does not move
 RIDGE, WIDTHS = 1e-4, (0.3, 1.0, 3.0)  # penalty, and widths of Gaussians, of `fit_function`
+MAX_CHOSEN = 12  # number of columns from which `fit_columns` chooses at once
 MIN_BITS = 20  # least information in the goals of all episodes that rules out a relation by chance
 
 
@@ -107,7 +108,8 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
             return None
         count = np.searchsorted(np.cumsum([_width(leaf) for leaf in others]), MAX_COLUMNS, "right")
         narrow = _Columns.of(others[:count], rows)
-        narrow = narrow.take(~_are_linear(achieved.values, narrow.values, is_fitted))
+        own = np.concatenate([achieved.values, achieved.values**2], 1)  # distances contain these squares
+        narrow = narrow.take(~_are_linear(own, narrow.values, is_fitted))
         clause = _find_relation(desired, achieved, narrow, varying, is_fitted, np.isin(rows, first))
         if clause:
             return clause
@@ -349,6 +351,28 @@ def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
         return float((errors**2 / (targets.var(0) + 1e-300)).sum())
 
     return min(map(fitted, WIDTHS), key=error)
+
+
+def fit_columns(inputs: Floats, targets: Floats, is_fitted: Bools, exact: float) -> float:
+    """Return the median squared error, in the rows not in ``is_fitted``, of a function of few columns.
+
+    Columns are chosen one by one, while the error is above ``exact`` and each makes it a tenth smaller. With
+    many columns, which take long, a function of all columns comes first.
+    """
+
+    def fit(columns: list[int]) -> tuple[float, list[int]]:
+        function = fit_function(inputs[:, columns], targets, is_fitted)
+        errors = function(inputs[~is_fitted][:, columns]) - targets[~is_fitted]
+        return float(np.median((errors**2).sum(1))), columns
+
+    varying = np.flatnonzero(np.ptp(inputs, 0)).tolist()
+    best, least = fit([]), fit(varying)[0] if len(varying) > MAX_CHOSEN else np.inf
+    while min(best[0], least) > exact and (rest := set(varying) - set(best[1])):
+        found = min(fit([*best[1], column]) for column in rest)
+        if found[0] > 0.9 * best[0]:
+            break
+        best = found
+    return min(best[0], least)
 
 
 def _squared_distances(rows: Floats, others: Floats) -> Floats:

@@ -60,7 +60,7 @@ def reward_batch_shape(lab: Lab) -> Iterator[Violation]:
 
 @rule(
     "GE106",
-    fix="use the last axis only (axis=-1, [..., 0]), so that no reward depends on another goal of the batch",
+    fix="use the last axis only (axis=-1, [..., 0]), and the same code for one pair of goals and for a batch",
     needs=BATCH_NEEDS,
     wrong="return -np.abs(achieved_goal - desired_goal).sum(axis=0)",
     right="return -np.abs(achieved_goal - desired_goal).sum(axis=-1)",

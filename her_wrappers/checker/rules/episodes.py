@@ -28,7 +28,12 @@ from her_wrappers.checker.records import STATE, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_step
 from her_wrappers.data.trees import copy_tree
-from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal, fit_function
+from her_wrappers.goals.in_observation import (
+    find_goal_in_observation,
+    find_hidden_goal,
+    fit_columns,
+    fit_function,
+)
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.rules import Violation
 
@@ -41,6 +46,9 @@ MAX_RECORDS = 30
 MAX_SIZE = 64
 """Largest number of values of an observation, and of the goal that is predicted from the observation."""
 
+MIN_LOST, MAX_LOST = 3, 10
+"""Smallest number of episodes with jumps to a placeholder that are reported, and most steps in a jump."""
+
 STALE = 0.05
 """Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
 errors, since MuJoCo's positions are one substep older than the joints."""
@@ -48,10 +56,19 @@ errors, since MuJoCo's positions are one substep older than the joints."""
 SAME = 1 - 1e-9
 """A goal and a value of the observation with a larger correlation are the same, perhaps in other units."""
 
-LATE, EXACT = 0.25, 0.1
-"""Goals are late if the moves that the observation predicts differ from the moves of the goal by more than
-`EXACT`, and from those in the next step by less than `LATE`. Both errors are medians of squared differences,
-relative to the squared moves. The second error must also be smaller than `LATE` times the first error."""
+MAX_FITTED = 400
+"""Number of steps that are compared to find late goals; half of them fit functions, the others test these."""
+
+EXACT, LATE = 0.01, 0.1
+"""Goals are late if a function of the observation of the same state has a larger error than `EXACT`, and one
+of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT` is
+a share of the mean of the squared moves of the goal in a step."""
+
+HELD = 0.05
+"""Smallest share of steps in which the achieved goal is held, though the observation shows a move."""
+
+GOAL_IS_LATE = "the achieved goal follows from the observation before the step, not from the one after it"
+OBSERVATION_IS_LATE = "the observation after a step belongs to the achieved goal before the step"
 
 
 @rule(
@@ -121,7 +138,8 @@ def _shares(name: str, other: str, place: str = "") -> Violation:
 
 @rule(
     "GE303",
-    fix="draw goals in reset() only, or end the episode in the step that changes the goal",
+    fix="draw goals in reset() only; if the goal shall move, ignore this rule and use a buffer that stores "
+    "the goal of each step, such as HindsightReplayBuffer",
     needs=("goals",),
     passive=True,
     wrong="self.goal = self._draw_goal()  # in step(), after a success",
@@ -133,10 +151,18 @@ def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
     def equal(a: np.ndarray, b: np.ndarray) -> bool:  # the same goal in another dtype may be rounded
         return identical(a, b) if a.dtype == b.dtype else close(a, b)
 
-    for step in lab.steps:
-        before, after = step.before["desired_goal"], step.observation["desired_goal"]
-        if any(differences(before, after, equal)):
-            yield Violation(f"step() changed desired_goal from {show(before)} to {show(after)}", step.place)
+    changed = [
+        (step, f"from {show(step.before['desired_goal'])} to {show(step.observation['desired_goal'])}")
+        for step in lab.steps
+        if any(differences(step.before["desired_goal"], step.observation["desired_goal"], equal))
+    ]
+    cause = ""
+    if all(step.terminated or step.truncated for step, _ in changed):
+        cause = ", only in the last steps of episodes, so they return observations of the next episodes"
+        if lab.batches:
+            cause = f'{cause}: infos["final_obs"] is wrong, or the declared autoreset mode is'
+    for step, values in changed:
+        yield Violation(f"step() changed desired_goal {values}{cause}", step.place)
 
 
 @rule(
@@ -155,7 +181,7 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
     found = _search(lab, find_goal_in_observation)
     if found is not None:
         yield Violation(found)
-    elif lab.batches is None and (violation := lab.on_replica(partial(_compare_goals, lab))):
+    elif lab.batches is None and (violation := lab.on_replica(partial(_compare_goals, lab, "observation"))):
         yield violation
 
 
@@ -169,28 +195,31 @@ def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
         return None  # GE005 reports observations that are not arrays of one shape
 
 
-def _compare_goals(lab: Lab, replica: CheckedEnv) -> Violation | None:
-    """Repeat the first episode with other desired goals; return a violation if the observation changes."""
+def _compare_goals(lab: Lab, key: str, replica: CheckedEnv) -> Violation | None:
+    """Repeat the first episode with other desired goals; return a violation if ``key`` changes first."""
     start, steps = lab.rollout.resets[0], [step for step in lab.steps if step.episode == 0]
     if owns_resources(replica) or compare_reset(start, replica):
         return None
     own = start.observation["desired_goal"]
     with contextlib.suppress(Exception):  # errors of copied environments, which no user makes
-        for goal in (own, *(step.observation["achieved_goal"] for step in spread(steps, 3))):
+        others = [step.observation["achieved_goal"] for step in spread(steps, 3)]
+        others += [record.observation["desired_goal"] for record in spread(lab.rollout.resets[1:], 3)]
+        for goal in (own, own, *others):  # the second time, copies with a common simulator differ
             env = _with_goal(replica, own, goal)
             for step in steps:
                 observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
-                part, known = observation["observation"], step.observation["observation"]
-                goals = step.observation | {"desired_goal": goal, "observation": part}
-                if first_difference(goals, observation) or step.terminated or step.truncated:
-                    break  # the goal was not set, it changes the dynamics too, or the episode ended
-                if found := first_difference(known, part):
-                    if goal is own:
-                        return None  # copies differ for another reason, such as a common simulator
-                    values = f"{show(found[1])}, but {show(found[2])} if another goal is desired"
-                    message = f"observation{found[0]} is {values} and all else is equal"
-                    return Violation(message, step.place)
-                if terminated or truncated:
+                expected = step.observation | {"desired_goal": goal}
+                found = [part for part in expected if first_difference(expected[part], observation[part])]
+                if "desired_goal" in found or step.terminated or step.truncated:
+                    break  # the goal was not set, or the episode ended
+                if found and goal is own:
+                    return None  # copies differ for another reason, such as a common simulator
+                if found == ["observation"] if key == "observation" else key in found:
+                    path, value, other = first_difference(expected[key], observation[key]) or ("", None, None)
+                    rest = " and all else is equal" if key == "observation" else ""
+                    values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
+                    return Violation(f"{key}{path} is {values}", step.place)
+                if found or terminated or truncated:
                     break
     return None
 
@@ -207,8 +236,59 @@ def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
 
 
 @rule(
+    "GE308",
+    severity="warning",
+    fix="let step() use the goal for reward, success and end only",
+    needs=("replica", "steps", "goals"),
+    wrong="""
+if np.linalg.norm(self.position - self.goal) < 0.1:
+    self.position = self.goal.copy()  # a docking mechanism""",
+    right="if np.linalg.norm(self.position - self.goal) < 0.1:\n    success = True",
+)
+def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
+    """The achieved goal depends on the desired goal, so relabeled transitions show what could not happen."""
+    if lab.batches is None and (violation := lab.on_replica(partial(_compare_goals, lab, "achieved_goal"))):
+        yield violation
+
+
+@rule(
+    "GE309",
+    fix="end the episode with truncated=True, or estimate the goal, where it cannot be measured",
+    needs=("steps", "goals"),
+    wrong="achieved_goal = block if self.camera_sees(block) else np.zeros(3)",
+    right="truncated = not self.camera_sees(block)",
+)
+def placeholder_goal(lab: Lab) -> Iterator[Violation]:
+    """The achieved goal jumps to one value and back, so relabeling would use goals that were not achieved."""
+    try:
+        before, after = (
+            np.array([flat(observation["achieved_goal"]) for observation in group], np.float64)
+            for group in ([step.before for step in lab.steps], [step.observation for step in lab.steps])
+        )
+    except (IndexError, KeyError, TypeError, ValueError):
+        return  # other rules report goals that are not arrays of one shape
+    episodes = np.array([step.episode for step in lab.steps])
+    in_episodes = np.unique(np.column_stack([episodes, after]), axis=0)[:, 1:]
+    values, counts = np.unique(in_episodes, axis=0, return_counts=True)
+    for value in values[np.argsort(-counts)[:3]]:
+        is_in, was_in = (after == value).all(axis=1), (before == value).all(axis=1)
+        sizes = np.linalg.norm(after - before, axis=1)[~is_in & ~was_in]
+        usual = np.quantile(sizes, 0.9, method="higher") if sizes.size else np.inf
+        returns = []
+        for i in np.flatnonzero(is_in & ~was_in):
+            leaves = np.flatnonzero(~is_in[i : i + MAX_LOST])[:1] + i
+            if leaves.size and episodes[leaves[0]] == episodes[i]:
+                jump, rest = np.linalg.norm([after[i] - before[i], after[leaves[0]] - before[i]], axis=1)
+                returns += [i] if jump > 2 * usual and rest < jump / 3 else []
+        if len(np.unique(episodes[returns])) >= MIN_LOST:
+            message = f"the achieved goal jumps to {show(value)} and back in {len(returns)} places"
+            yield Violation(message, lab.steps[returns[0]].place)
+            return
+
+
+@rule(
     "GE305",
-    fix="compute the achieved goal after the state has changed, in reset() too: call mj_forward in MuJoCo",
+    fix="compute observation and goal after the state has changed, in reset() too: call mj_forward in MuJoCo",
     needs=("steps", "goals"),
     wrong="""
 self.data.qpos[:] = self._draw_start()
@@ -219,10 +299,10 @@ mujoco.mj_forward(self.model, self.data)
 return self._observation(), {}""",
 )
 def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
-    """The achieved goal belongs to an earlier state than the rest of the observation."""
-    # Fit a function from observation to achieved goal, and compare moves of the goal with those that the
-    # function predicts. The differences hardly depend on errors that change slowly from state to state.
-    steps, index = lab.steps, {(step.episode, step.t): i for i, step in enumerate(lab.steps)}
+    """The achieved goal and the rest of the observation belong to different states."""
+    # Fit functions from observation to achieved goal. To find stale first goals, compare moves of the goal
+    # with those that the function predicts: the differences hardly depend on errors that change slowly.
+    steps = lab.steps
     pairs = [[step.before for step in steps], [step.observation for step in steps]]
     keys = OBSERVATION_KEYS[:2]
     try:
@@ -238,21 +318,24 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     scale, is_finite = next_goals.std(axis=0).max(initial=0), np.isfinite([moves.sum(), changes.sum()]).all()
     if not is_finite or scale == 0 or (times == 1).sum() < 3:
         return
+    if late := _find_late(before, after, goals, next_goals):
+        yield Violation(late, steps[0].place)
+        return
     fitted = spread(range(len(steps)), MAX_STATES)
     predict = fit_function(after[fitted], next_goals[fitted], np.arange(len(fitted)) % 2 == 0)
     expected = predict(after) - predict(before)
     errors = moves - expected
-    follower = np.array([index.get((step.episode, step.t + 1), -1) for step in steps])
-    late_errors = (moves[follower] - expected)[follower >= 0]
-    is_late = _size(late_errors) < LATE * min(_size(errors), _size(moves))
-    is_late &= _size(errors) > EXACT * _size(moves)
-    # With velocities, a late goal follows from both observations, but is a part of the earlier one only.
-    moving = next_goals[:, moves.any(axis=0)]
-    is_late |= bool(_are_parts(moving, before).all() and not _are_parts(moving, after).any() and moving.size)
-    if is_late:
-        message = "the achieved goal follows from the observation before the step, not from the one after it"
-        yield Violation(message, steps[0].place)
-        return
+    held = np.flatnonzero((moves == 0).all(axis=1) & (np.linalg.norm(expected, axis=1) > 0))
+    if HELD * len(steps) < len(held) < len(steps):
+        real = np.median(np.linalg.norm(moves[(moves != 0).any(axis=1)], axis=1))
+        held = held[np.linalg.norm(expected[held], axis=1) > real / 2]
+        of_now, of_before = (np.linalg.norm(goals - predict(each), axis=1)[held] for each in (after, before))
+        if len(held) > HELD * len(steps) and np.median(of_before) < np.median(of_now) / 2:
+            message = (
+                f"the achieved goal stays the same in {len(held)} of {len(steps)} steps in which it moves"
+            )
+            yield Violation(f"{message} according to the observation", steps[held[0]].place)
+            return
     starts = np.flatnonzero(times == 0)
     jumps = errors[starts]
     if goals[starts].any():
@@ -276,6 +359,25 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
         yield Violation(f"{message} of {len(stale)} episodes", place)
 
 
+def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_goals: np.ndarray) -> str:
+    """Return `GOAL_IS_LATE`, `OBSERVATION_IS_LATE` or ""; the arguments are rows of steps."""
+    few, moves = spread(range(len(before)), MAX_FITTED), next_goals - goals
+    exact = EXACT * float(np.square(moves).sum(axis=1).mean())
+
+    def error(observed: np.ndarray, reached: np.ndarray) -> float:
+        return fit_columns(observed[few], reached[few], np.arange(len(few)) % 2 == 0, exact)
+
+    # With velocities, a late goal follows from both observations, but is a part of the earlier one only.
+    moving = next_goals[:, moves.any(axis=0)]
+    if _are_parts(moving, before).all() and not _are_parts(moving, after).any() and moving.size:
+        return GOAL_IS_LATE
+    if (usual := error(after, next_goals)) <= exact or exact == 0:
+        return ""
+    others = ((error(before, next_goals), GOAL_IS_LATE), (error(after, goals), OBSERVATION_IS_LATE))
+    least, late = min(others)
+    return late if least < LATE * usual else ""
+
+
 def _are_parts(goals: np.ndarray, observed: np.ndarray) -> np.ndarray:
     """Return which components of goals, (n, G), are also in ``observed``, (n, O), perhaps in other units."""
     return np.asarray((_correlations(observed, goals) > SAME).any(axis=0))
@@ -286,11 +388,6 @@ def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
     size = observed.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):  # parts that never change
         return np.asarray(abs(np.corrcoef(observed, goals, rowvar=False)[:size, size:]))
-
-
-def _size(moves: np.ndarray) -> float:
-    """Return the median squared length of moves, (n, G); a few odd moves, as at a limit, do not change it."""
-    return float(np.median(np.square(moves).sum(axis=1)))
 
 
 @rule(

@@ -27,6 +27,11 @@ Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
 NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
 
+MAX_COMPONENTS, MIN_JUMPS, MIN_BETWEEN, NEAR = 64, 3, 0.1, 0.01
+"""To find components that wrap around: largest number of components of a goal, smallest number of jumps from
+one end of the range to the other, smallest share of states in the middle half of this range, and a distance
+that is small for rewards, as a share of this range."""
+
 REPETITIONS = 4
 """Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
 
@@ -111,6 +116,8 @@ def _likely_cause(lab: Lab, mismatches: list[tuple[StepRecord, CallResult]]) -> 
         return "the reward of step() fits the previous achieved goal"
     if len(mismatches) < 2:
         return ""
+    if all(step.terminated or step.truncated for step, _ in mismatches):
+        return "all are last steps of episodes, whose observation may be that of the next episode"
     matches = len(lab.steps) - len(mismatches)
     swaps_values = lab.is_sparse and all(
         any(close(reward, value) for value in lab.reward_values) for reward in rewards.tolist()
@@ -253,6 +260,65 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
             if shape := try_as_array(value).shape:
                 message = f"step() returned {show(value)} of shape {shape}, not a scalar"
                 yield Violation(message, step.place, name)
+
+
+@rule(
+    "GE124",
+    severity="warning",
+    fix="wrap the difference of angles into half a turn; for quaternions, use the absolute value of q @ p",
+    needs=REWARD_NEEDS,
+    wrong="return -np.float64(abs(achieved_goal - desired_goal)[..., 0] > 0.1)  # of angles",
+    right="""
+difference = (achieved_goal - desired_goal + np.pi) % (2 * np.pi) - np.pi
+return -np.float64(abs(difference)[..., 0] > 0.1)""",
+)
+def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
+    """A goal component wraps around like an angle, but rewards do not know that both ends of it are near.
+
+    Or a quaternion changes its sign, and rewards do not know that q and -q are the same rotation.
+    """
+    pairs = [(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps]
+    shapes = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}
+    if (
+        len(shapes) > 1
+        or not isinstance(pairs[0][0], np.ndarray)
+        or not 0 < pairs[0][0].size <= MAX_COMPONENTS
+    ):
+        return
+    before, after = np.array(pairs, np.float64).reshape(len(pairs), 2, -1).swapaxes(0, 1)
+    low, high = (function([before, after], axis=(0, 1)) for function in (np.min, np.max))
+
+    def reward(step: StepRecord, first: np.ndarray, second: np.ndarray) -> float:
+        goal = step.observation["achieved_goal"]
+        first, second = (values.reshape(goal.shape).astype(goal.dtype) for values in (first, second))
+        return lab.call(REWARD, first, second, step.info).number or 0.0
+
+    for i in range(len(low) - 3):
+        parts = slice(i, i + 4)
+        is_unit = np.allclose(np.linalg.norm(before[:, parts], axis=1), 1, atol=1e-3)
+        is_jump = (before[:, parts] * after[:, parts]).sum(axis=1) < -0.75
+        if is_unit and is_jump.sum() >= MIN_JUMPS:
+            first = is_jump.argmax()
+            turned = after[first].copy()
+            turned[parts] *= -1
+            same, opposite = (reward(lab.steps[first], after[first], each) for each in (after[first], turned))
+            if not close(same, opposite):
+                message = f"the reward is {opposite:g} for the quaternions q and -q instead of {same:g}"
+                yield Violation(message, lab.steps[first].place, f"achieved_goal[{i}:{i + 4}]")
+    for i, extent in enumerate(high - low):
+        moves = abs(after - before)[:, i]
+        is_jump = moves > 0.75 * extent
+        is_between = abs(after[:, i] - (low[i] + high[i]) / 2) < extent / 4
+        usual = moves[~is_jump].max(initial=0)
+        if is_jump.sum() >= MIN_JUMPS and 0 < usual <= 0.25 * extent and is_between.mean() > MIN_BETWEEN:
+            first = is_jump.argmax()
+            goals = np.tile(after[first], (3, 1))
+            goals[:, i] = high[i], high[i] - NEAR * extent, low[i]
+            same, near, opposite = (reward(lab.steps[first], goals[0], each) for each in goals)
+            if abs(opposite - same) > 10 * abs(near - same):
+                ends = f"{show(low[i])} and {show(high[i])} follow each other {is_jump.sum()} times"
+                message = f"{ends}, but the reward for this pair of goals is {opposite:g} instead of {same:g}"
+                yield Violation(message, lab.steps[first].place, f"achieved_goal[{i}]")
 
 
 @rule(

@@ -45,8 +45,8 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
             yield Violation(message, subject=f"info {path}", severity="warning")
         return
     causes = {
-        "dynamics": "step() draws from a generator that the seed does not set",
-        "goal": "the goal is drawn from a generator that the seed does not set",
+        "dynamics": "step() draws from a generator that the seed does not set, or environments share a state",
+        "goal": "the goal is that of another episode, or drawn from a generator that the seed does not set",
         "reset": "reset() uses a generator that the seed does not set, or keeps state of the last episode",
     }
     yield _difference(found, other, causes[_subject(found)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -10,11 +11,17 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.checker.comparing import show, type_name
-from her_wrappers.checker.goal_calls import INFO_FORMS, flat, threshold
+from her_wrappers.checker.goal_calls import INFO_FORMS, PAIR_STEPS, flat, threshold
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
-from her_wrappers.checker.records import StepRecord
+from her_wrappers.checker.records import StepRecord, spread
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
+
+MIN_CONTINUED = 50
+"""Number of other steps, all nearer to their goals than steps that terminate, that is no coincidence."""
+
+OUT_OF_REACH = 2
+"""Goals are out of reach at this multiple of the largest move of a step times the length of an episode."""
 
 MIN_EPISODES = 4
 """Smallest number of episodes with the same kind of end that is not taken for a coincidence."""
@@ -100,7 +107,8 @@ def success_flag_form(lab: Lab) -> Iterator[Violation]:
 @rule(
     "GE207",
     severity="info",
-    fix="draw the goal again while the start position reaches it",
+    fix="draw the goal again while the start reaches it; if all goals are reached, check the threshold and "
+    "what achieved_goal contains",
     needs=REWARD_NEEDS,
     wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # every start is (0, 0)",
     right="""
@@ -108,7 +116,10 @@ while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
 def success_at_reset(lab: Lab) -> Iterator[Violation]:
-    """Most episodes start with their goal reached, so agents learn nothing (a warning if all goals are)."""
+    """Most episodes start with their goal reached, so agents learn nothing.
+
+    This is a warning if all desired goals, or all relabeled goals, are reached everywhere.
+    """
     resets, flags = lab.rollout.resets, [flag_of(record.info) for record in lab.rollout.resets]
     solved = [
         flag if flag is not None else lab.is_sparse and lab.is_rewarded_as_success(record)
@@ -119,6 +130,46 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
     if lab.is_always_reached:
         message = "all goals are reached, as if the threshold is in another unit than the goals"
         yield Violation(message, subject="threshold", severity="warning")
+    failed = (step.observation for step, reached in zip(lab.steps, lab.reached, strict=True) if not reached)
+    far = min((_distance(each["achieved_goal"], each["desired_goal"]) for each in failed), default=math.inf)
+    some = [step.observation["achieved_goal"] for step in spread(lab.steps, PAIR_STEPS)]
+    pairs = list(itertools.combinations(some, 2))
+    if lab.is_sparse and any(_distance(*pair) > far for pair in pairs):
+        rewards = [lab.call(REWARD, *pair, lab.steps[0].info).number for pair in pairs]
+        if set(rewards) == {lab.success_reward}:
+            message = "each achieved goal, as a desired goal, counts as reached by all other achieved goals"
+            yield Violation(message, subject="relabeled goals", severity="warning")
+
+
+def _distance(achieved: Any, desired: Any) -> float:
+    return float(np.linalg.norm(flat(achieved) - flat(desired)))
+
+
+@rule(
+    "GE211",
+    severity="warning",
+    fix="use one unit and one frame for both goals, and draw goals that an episode can reach",
+    needs=("steps", "goals"),
+    wrong="self.goal = 1000 * self._draw_goal()  # in millimetres; the position is in metres",
+    right="self.goal = self._draw_goal()",
+)
+def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
+    """Goals are so far away that no episode can reach them, as if they were in another unit."""
+    try:
+        moves = [
+            _distance(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps
+        ]
+        starts = [record.observation for record in lab.rollout.resets]
+        distances = [_distance(start["achieved_goal"], start["desired_goal"]) for start in starts]
+    except (KeyError, TypeError, ValueError):
+        return  # other rules report goals that are not arrays of one shape
+    reach = max(moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
+    far = sum(distance > OUT_OF_REACH * reach for distance in distances)
+    if reach and not lab.successes and len(starts) >= MIN_EPISODES and far > 0.9 * len(starts):
+        yield Violation(
+            f"{far} of {len(starts)} goals are {min(distances):.3g} or more away, but even the largest moves "
+            f"of a step cover at most {reach:.3g} in an episode"
+        )
 
 
 @rule(
@@ -134,9 +185,14 @@ def compute_terminated(self, achieved_goal, desired_goal, info):
 )
 def no_compute_terminated(lab: Lab) -> Iterator[Violation]:
     """A reached goal terminates the episode, but there is no compute_terminated for relabeled goals."""
-    if TERMINATED not in lab.functions and all(step.terminated for step in lab.successes):
-        message = "success terminated the episode, but the environment has no compute_terminated"
-        yield Violation(message, lab.successes[0].place)
+    if TERMINATED in lab.functions:
+        return
+    ended = [step for step in lab.steps if step.terminated]
+    is_only_end = len(ended) >= MIN_EPISODES and len(lab.successes) < len(lab.steps) / 2
+    reached = set(map(id, lab.successes))
+    if all(step.terminated for step in lab.successes) or (is_only_end and {*map(id, ended)} <= reached):
+        count = f"{len(ended)} times, success terminated the episode"
+        yield Violation(f"{count}, but the environment has no compute_terminated", ended[0].place)
 
 
 @rule(
@@ -182,6 +238,36 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
         if all(share(step) < least for step in near[:50]):
             message = f"{len(early)} episodes terminated before success, all at {1 / least:.2f} times"
             yield Violation(f"{message} the distance of success or less", early[0].place, severity="warning")
+
+
+@rule(
+    "GE210",
+    severity="warning",
+    fix="let compute_terminated return these terminations too, or end such episodes with truncated=True",
+    needs=REWARD_NEEDS,
+    inconclusive_without=("ended",),
+    wrong="terminated = reached or distance > 1.0  # lost",
+    right="""
+def compute_terminated(self, achieved_goal, desired_goal, info):
+    distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+    return (distance < 0.05) | (distance > 1.0)""",
+)
+def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
+    """Episodes terminate far from their goal, but compute_terminated does not return this."""
+    computed = [result.number for result in lab.step_results(TERMINATED)]
+    ended, others = [], []
+    for step, *known in itertools.zip_longest(lab.steps, lab.reached, computed):
+        distance = _distance(step.observation["achieved_goal"], step.observation["desired_goal"])
+        if not step.terminated:
+            others.append(distance)
+        elif not any(known):
+            ended.append((distance, step))
+    different = {flat(record.observation["desired_goal"]).tobytes() for record in lab.rollout.resets}
+    if len(ended) >= MIN_EPISODES and len(others) >= MIN_CONTINUED and len(different) >= MIN_EPISODES:
+        least, step = min(ended, key=lambda each: each[0])
+        if least > max(others):
+            message = f"{len(ended)} episodes terminated without success, all farther from the desired goal"
+            yield Violation(f"{message} ({least:.3g} or more) than all other steps", step.place)
 
 
 @rule(

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.checker.comparing import differences, first_difference, identical, show
+from her_wrappers.checker.goal_calls import flat
 from her_wrappers.checker.lab import Lab, rule
 from her_wrappers.checker.records import StepRecord, ended_rows, row_of, wrong_shapes
 from her_wrappers.data.infos import final_observation_row
@@ -19,6 +20,9 @@ from her_wrappers.data.trees import copy_tree, try_as_array
 from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.rules import Violation
 from her_wrappers.support.error_texts import describe
+
+MIN_STARTS, MIN_AUTOMATIC = 12, 4
+"""Smallest number of episodes that begin by a call of reset(), and by an automatic reset, to compare both."""
 
 NUM_ENVS, BATCHES = 3, 32
 """Number of infos in a batch, and number of batches of random infos."""
@@ -177,12 +181,16 @@ def rows_with_one_seed(lab: Lab) -> Iterator[Violation]:
 
 @rule(
     "GE606",
-    fix="return the flags False in the row of a reset, and reset only the rows of options['reset_mask']",
+    fix="let automatic resets run the code of reset(), return the flags False in the row of a reset, and "
+    "reset only the rows of options['reset_mask']",
     wrong="return self._reset(np.ones(self.num_envs, bool))  # for any options",
     right='return self._reset((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))',
 )
 def reset_rows(lab: Lab) -> Iterator[Violation]:
-    """A vector environment ignores reset_mask, or repeats the flags of an episode in the row of its reset."""
+    """A vector environment ignores reset_mask, or automatic resets differ from reset().
+
+    They keep a state, such as a velocity, or repeat the flags of an episode in the row of its reset.
+    """
     steps = [step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs))]
     is_next_step = lab.batches and declared_mode(lab.env) is AutoresetMode.NEXT_STEP
     for before, step in itertools.pairwise(steps if is_next_step else ()):
@@ -195,6 +203,32 @@ def reset_rows(lab: Lab) -> Iterator[Violation]:
         for i in np.flatnonzero(~mask).tolist() if last is not None and mask is not None else ():
             if not identical(row_of(last.observation, i), row_of(record.observation, i)):
                 yield Violation(f"row {i}, outside of reset_mask, changed", record.place, "reset_mask")
+
+    if found := _kept_value(lab):
+        yield Violation(found, subject="autoreset")
+
+
+def _kept_value(lab: Lab) -> str:
+    """Return a text on an observed value that reset() sets to one number, and autoreset does not, or ""."""
+    if not lab.batches:
+        return ""
+    called: list[Any] = [record for record in lab.run.resets if "reset_mask" not in (record.options or {})]
+    try:
+        starts = np.stack([flat(record.observation["observation"]) for record in lab.rollout.resets])
+        rows = [
+            flat(row_of(each.observation["observation"], i)) for each in called for i in range(lab.num_envs)
+        ]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return ""  # other rules report observations that are not arrays of one shape
+    automatic = len(starts) - len(rows)
+    is_set = np.ptp(rows, axis=0) == 0
+    differ = (starts != rows[0])[:, is_set].sum(axis=0)
+    if len(rows) < MIN_STARTS or automatic < MIN_AUTOMATIC or differ.max(initial=0) < 0.6 * automatic:
+        return ""
+    part = np.flatnonzero(is_set)[differ.argmax()]
+    wrong = starts[(starts[:, part] != rows[0][part]).argmax(), part]
+    values = f"{show(rows[0][part])} after reset(), but {show(wrong)} after an automatic reset"
+    return f"observation[{part}] is {values}"
 
 
 def _resetting_steps(lab: Lab) -> list[StepRecord]:

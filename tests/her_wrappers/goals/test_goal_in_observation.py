@@ -51,3 +51,16 @@ def test_an_observation_with_the_goal_is_described(extra, text, nested):
 @pytest.mark.parametrize("extra", [lambda a, d: a**2, lambda a, d: np.sin(9 * a[0])])
 def test_functions_of_the_achieved_goal_alone_are_correct(extra):
     assert described(extra) is None
+
+
+def test_squared_distances_that_do_not_depend_on_the_goal_are_correct():
+    """Two components of the desired quaternion are always 0, so squares of the achieved ones remain."""
+    rng = np.random.default_rng(0)
+    yaw, goal = rng.uniform(-np.pi, np.pi, (2, EPISODES * STATES))
+    zero = np.zeros_like(yaw)
+    observations = {
+        "observation": np.stack([np.cos(yaw), np.sin(yaw)], 1),
+        "achieved_goal": np.stack([np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)], 1),
+        "desired_goal": np.stack([zero, zero, np.sin(goal / 2), np.cos(goal / 2)], 1),
+    }
+    assert find_goal_in_observation(observations, np.arange(EPISODES).repeat(STATES)) is None

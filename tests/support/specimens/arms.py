@@ -91,6 +91,29 @@ class Swing(Arm):
         return self.last
 
 
+class SwingOneStepLate(Swing, breaks="GE305"):
+    """The late tip follows from new angles and velocities too, but is a simpler function of old angles."""
+
+    def tip_of(self, before, after):
+        return self.place(before)
+
+
+class ObservesOldAngles(Arm, breaks="GE305"):
+    """The angles are read before the step."""
+
+    def joints(self, angles):
+        return getattr(self, "before", angles).copy()
+
+    def draw_start(self):
+        start, goal = super().draw_start()
+        self.before = start
+        return start, goal
+
+    def tip_of(self, before, after):
+        self.before = before
+        return self.place(after)
+
+
 class SwingByEuler(Swing):
     """Positions change by the last velocity, so that no tip moves in the first step."""
 
@@ -109,6 +132,46 @@ class ArmWithDelay(Swing):
 
 class NoisyArmWithDelay(ArmWithDelay):
     noise = 0.02
+
+
+class LosesTheTip(Arm, breaks="GE309"):
+    """A camera that does not find the tip returns zeros, for up to three steps."""
+
+    hidden = 0
+
+    def tip_of(self, before, after):
+        self.hidden = self.hidden - 1 if self.hidden else self.np_random.choice([0, 0, 0, 3])
+        if self.hidden:
+            return np.zeros(2)
+        return self.place(after)
+
+    def tip_at_reset(self):
+        self.hidden = 0
+        return super().tip_at_reset()
+
+
+class RepeatsEachTip(Arm, breaks="GE305"):
+    """The camera is half as fast as the joints, so that each second tip is the last one."""
+
+    def tip_of(self, before, after):
+        return self.place(after) if self.elapsed % 2 else self.tip
+
+
+class TipOfCells(Arm):
+    """The goal is the cell of the tip, so it stays the same while the tip moves within a cell."""
+
+    def place(self, angles):
+        return np.round(2 * super().place(angles)) / 2
+
+
+class JumpsHome(Arm):
+    """Every tenth step moves the arm to one pose; it does not come back in the next step."""
+
+    def move(self, action):
+        if self.elapsed % 10 == 9:
+            self.tip = self.place(np.ones(3))
+            return np.ones(3)
+        return super().move(action)
 
 
 class ArmWithOneStart(Arm):
@@ -302,7 +365,8 @@ class NeverPushes(PushesSeldom):
 
 
 CORRECT_ARMS = [
-    Arm, Swing, SwingByEuler, ArmWithDelay, NoisyArmWithDelay, ArmWithOneStart, ThrownArm, SwingWithOneStart,
+    Arm, TipOfCells, JumpsHome, Swing, SwingByEuler, ArmWithDelay, NoisyArmWithDelay,
+    ArmWithOneStart, ThrownArm, SwingWithOneStart,
     Glides, FallsFromOneHeight, GlidesWithHistory, GlidesToAPointAhead,
     Pushes, PushesByJoints, PushesOnGrid, PushesSeldom, NeverPushes,
 ]  # fmt: skip

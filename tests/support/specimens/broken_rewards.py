@@ -3,6 +3,7 @@
 from functools import cached_property
 
 import numpy as np
+from gymnasium import spaces
 
 from tests.support.specimens.reach import (
     DenseReach,
@@ -11,6 +12,7 @@ from tests.support.specimens.reach import (
     NeverTerminates,
     Reach,
     from_infos,
+    goal_dict,
 )
 
 
@@ -173,3 +175,133 @@ class ReturnsNothing(DenseReach, breaks="GE114"):
 class RewardNamesDiffer(Reach, breaks="GE117"):
     def compute_reward(self, achieved, desired, info):
         return super().compute_reward(achieved, desired, info)
+
+
+class Turns(NeverTerminates):
+    """The goal is an angle of a turntable, and the reward knows that angles wrap around."""
+
+    period = 2 * np.pi
+
+    def make_space(self):
+        return goal_dict(spaces.Box(-4, 4, (1,), np.float64), spaces.Box(-1, 1, (2,), np.float64))
+
+    def draw_start(self):
+        return self.np_random.uniform(-np.pi, np.pi, (2, 1))
+
+    def move(self, action):
+        return (self.position + action[:1] + np.pi) % (2 * np.pi) - np.pi
+
+    def observe(self):
+        seen = np.array([np.cos(self.position[0]), np.sin(self.position[0])])
+        return super().observe() | {"observation": seen}
+
+    def distance(self, achieved_goal, desired_goal):
+        half = self.period / 2
+        return abs((achieved_goal - desired_goal + half) % self.period - half)[..., 0]
+
+
+class TurnsWithoutWrapping(Turns, breaks="GE124"):
+    period = 100
+
+
+class DenseTurnsWithoutWrapping(TurnsWithoutWrapping, breaks="GE124"):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -self.distance(achieved_goal, desired_goal)
+
+
+class TurnsAsQuaternion(Turns):
+    """The goal is a quaternion whose last component is not negative, and the reward knows that -q is q."""
+
+    sign = 0
+
+    def make_space(self):
+        return goal_dict(spaces.Box(-1, 1, (4,), np.float64), spaces.Box(-1, 1, (2,), np.float64))
+
+    def goal_of(self, position):
+        half = (position[0] + np.pi / 2) / 2
+        quaternion = np.array([np.cos(half), 0, 0, np.sin(half)])
+        return quaternion if quaternion[0] > 0 else -quaternion
+
+    def distance(self, achieved_goal, desired_goal):
+        cosine = (achieved_goal * desired_goal).sum(axis=-1)
+        return 2 * np.arccos(np.clip(cosine if self.sign else abs(cosine), -1, 1))
+
+
+class TurnsWithSignOfQuaternion(TurnsAsQuaternion, breaks="GE124"):
+    sign = 1
+
+
+class TurnsInOneRange(Turns):
+    """A joint with limits at half a turn does not wrap around, and neither does the distance."""
+
+    period = 100
+
+    def move(self, action):
+        return (self.position + action[:1]).clip(-np.pi, np.pi)
+
+
+class Docks(Reach, breaks="GE308"):
+    """A docking mechanism draws the point to the goal when it is near."""
+
+    def move(self, action):
+        moved = super().move(action)
+        return self.goal.copy() if self.distance(moved, self.goal) < 0.4 else moved
+
+
+class Lost(NeverTerminates, breaks="GE210"):
+    """The episode terminates far from the goal, which compute_terminated does not return."""
+
+    def terminated(self, observation, info):
+        return bool(self.distance(self.position, self.goal) > 1.3)
+
+
+class LeavesTheSquare(NeverTerminates):
+    """The episode terminates near the edge of the square, wherever the goal is."""
+
+    def terminated(self, observation, info):
+        return bool(np.abs(self.position).max() > 0.9) and not info["is_success"]
+
+
+class LeavesTheGoalOfAll(Lost):
+    """The goal of all episodes is the center, so the end depends on the position only."""
+
+    def draw_start(self):
+        return np.stack([self.np_random.uniform(-1, 1, 2), np.zeros(2)]).astype(self.dtype)
+
+
+class GoalInMillimetres(NeverTerminates, breaks="GE211"):
+    """The desired goal is in another unit than the achieved goal."""
+
+    horizon = 8
+
+    def make_space(self):
+        return goal_dict(spaces.Box(-1e3, 1e3, (2,), self.dtype), spaces.Box(-1, 1, (2,), self.dtype))
+
+    def draw_start(self):
+        start, goal = super().draw_start()
+        return start, 1000 * goal
+
+
+class FarGoals(NeverTerminates):
+    """No random episode reaches its goal, but an episode of moves in one direction does."""
+
+    def make_space(self):
+        square = spaces.Box(-9, 9, (2,), self.dtype)
+        return goal_dict(square, square)
+
+    def move(self, action):
+        return (self.position + 0.2 * np.clip(action, -1, 1)).astype(self.dtype)
+
+    def draw_start(self):
+        angle = self.np_random.uniform(0, 2 * np.pi)
+        return np.zeros(2, self.dtype), 3.5 * np.array([np.cos(angle), np.sin(angle)], self.dtype)
+
+
+CORRECT_REWARDS = [
+    Turns,
+    TurnsAsQuaternion,
+    TurnsInOneRange,
+    LeavesTheSquare,
+    LeavesTheGoalOfAll,
+    FarGoals,
+]

@@ -3,6 +3,7 @@
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from tests.support.specimens.arms import Glides
 from tests.support.specimens.reach import DenseReach, Reach, Specimen
 
 
@@ -34,6 +35,30 @@ class LosesFinalInfo(Reaches, breaks="GE604"):
     def step(self, actions):
         *returned, infos = super().step(actions)
         return *returned, {key: value for key, value in infos.items() if "final_info" not in key}
+
+
+class GlidesOn(Glides):
+    """Only a reset by the vector environment itself stops the point."""
+
+    stops = True
+
+    def draw_start(self):
+        velocity = np.zeros(2) if self.stops else self.velocity
+        start = super().draw_start()
+        self.velocity = velocity
+        return start
+
+
+class AutoresetKeepsTheVelocity(Reaches, breaks="GE606"):
+    single = GlidesOn
+
+    def reset(self, *, seed=None, options=None):
+        for env in self.envs:
+            env.stops = True
+        returned = super().reset(seed=seed, options=options)
+        for env in self.envs:
+            env.stops = False
+        return returned
 
 
 class RewardsInAColumn(Reaches, breaks="GE603"):

@@ -8,6 +8,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from tests.support.specimens.arms import CORRECT_ARMS
 from tests.support.specimens.broken_observations import Relative
+from tests.support.specimens.broken_rewards import CORRECT_REWARDS
 from tests.support.specimens.broken_steps import ChangesGoals
 from tests.support.specimens.reach import DenseReach, Reach, from_infos
 
@@ -133,7 +134,7 @@ NEIGHBORS = {
     make.__name__: make
     for make in (
         FallInInfo, OneStartAndGoal, FlagAtTheEnd, StackedGoals, ObservesTheMove, tensors, alike_in_all_rows,
-        *CORRECT_ARMS,
+        *CORRECT_ARMS, *CORRECT_REWARDS,
     )
 }  # fmt: skip
 
