@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.diagnosis.action_effects import sign_flips
+from her_wrappers.data.trees import leaf_arrays
+from her_wrappers.diagnosis.action_effects import changed_effect
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
@@ -141,6 +143,12 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
     success, last = facts.success, facts.offsets[1:] - 1
+    sample: Any = facts.sample
+    if facts.moves.any() and np.array_equal(*split_goals(sample.observations)[:2]):
+        message = "equals achieved_goal in all states, as if both were one array"
+        yield Violation(message, subject="desired_goal")
+        return
+    yield from _flags_unlike_rewards(facts)
     if success.any() and not success.all():
         if facts.num_rewards == 1:
             yield Violation(f"all rewards are {facts.rewards[0]:g}, also those at goals", subject="reward")
@@ -175,6 +183,57 @@ def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
     return float((steps - 2 * hits).min(initial=0) + rank.sum()) / max(len(rank), 1)
 
 
+def _flags_unlike_rewards(facts: Facts) -> Iterator[Violation]:
+    """Yield a violation if flags and two different rewards contradict each other, also in whole episodes."""
+    if not facts.has_flags or facts.num_rewards != 2:
+        return
+    flagged, rewarded = facts.flags > 0, facts.rewards == facts.rewards.max()
+    low, missing = flagged & ~rewarded, rewarded & ~flagged
+    of_episode = [np.logical_or.reduceat(each, facts.offsets[:-1]) for each in (flagged, rewarded)]
+    is_wrong = of_episode[0] & ~of_episode[1]  # not only a flag that stays, or that is set at the end only
+    if (
+        min(low.sum() / max(1, flagged.sum()), missing.sum() / rewarded.sum()) < 0.25
+        or is_wrong.mean() < 0.05
+    ):
+        return
+    errors = [_mismatch(facts.distances, each) for each in (flagged, rewarded)]
+    yield Violation(
+        f"{low.sum()} of {flagged.sum()} successful steps have the lower reward, and {missing.sum()} of "
+        f"{rewarded.sum()} steps with the higher reward are no success",
+        subject="is_success" if errors[0] > errors[1] else "reward",
+    )
+
+
+def _other_frame(achieved: np.ndarray, desired: np.ndarray, reached: np.ndarray, first: np.ndarray) -> str:
+    """Return how desired goals follow from achieved goals in successes, if they should be equal but are not.
+
+    The arrays have one row per step; ``first`` are the first successes of episodes. The function is fitted to
+    these, and must explain all successes far better than the plain distance. Otherwise the result is "".
+    """
+    count = achieved.shape[1]
+    if len(first) < max(FEW_EPISODES, 3 * (count + 1)):
+        return ""
+    offset = np.median(achieved[first] - desired[first], axis=0)
+    sources = np.column_stack([achieved, np.ones(len(achieved))])
+    matrix = np.linalg.lstsq(sources[first], desired[first], rcond=1e-6)[0]
+    shown = f"{matrix[:-1].T.round(2).tolist()} @ achieved_goal + {matrix[-1].round(2).tolist()}"
+    for fitted, text in (
+        (achieved - offset, f"achieved_goal - desired_goal is about {offset.round(3).tolist()}"),
+        (
+            sources @ matrix,
+            "desired_goal is about " + (shown if count <= 3 else "a linear function of achieved_goal"),
+        ),
+    ):
+        left, spread = (fitted - desired)[first].std(axis=0), desired[first].std(axis=0)
+        clear = left < 0.3 * spread  # the other components may be ignored by the reward
+        plain = np.linalg.norm((achieved - desired)[:, clear], axis=1)
+        scaled = np.linalg.norm((fitted - desired)[:, clear] / (left + 1e-6 * spread)[clear], axis=1)
+        errors = _mismatch(plain, reached)
+        if clear.any() and errors * len(reached) >= 5 and _mismatch(scaled, reached) < errors / 4:
+            return f"in successful steps, {text}, as if the goals had different frames or units"
+    return ""
+
+
 def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     """Yield violations if successful steps are not nearer to goals than others, or if goals are rounded."""
     sample: Any = facts.sample
@@ -183,6 +242,11 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     reached, distances = facts.success[: len(before)], facts.distances[: len(before)]
     columns = (distances, *abs(achieved[before + 1] - desired[before]).T)
     is_known = facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and not reached.all()
+    begins = np.flatnonzero(facts.is_success_episode[: len(sample)])
+    first = facts.offsets[begins] + [reached[sample.ends[i] : sample.ends[i + 1]].argmax() for i in begins]
+    if found := _other_frame(achieved[before + 1], desired[before], reached, first):
+        yield Violation(found)
+        return
     if is_known and max((each[~reached] > np.median(each[reached])).mean() for each in columns) < 0.7:
         near, far = np.median(distances[reached]), np.median(distances[~reached])
         yield Violation(f"successes are {near:.3g} away from goals, and other steps {far:.3g} (medians)")
@@ -219,11 +283,26 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     is_jump = speeds > np.maximum(others, 0.1 * np.median(facts.start_distances))
     is_jump[facts.offsets[:-1]] = False  # an object can fall into its place in the first step
     share = np.logical_or.reduceat(is_jump, facts.offsets[:-1]).mean()
-    if share >= 0.5 and facts.has_fractions:
+    sample: Any = facts.sample
+    achieved, desired = split_goals(sample.observations)[:2]
+    before = sample.state_of_step
+    states = before[is_jump[: len(before)]]
+    has_new_goal = (desired[states] != desired[states + 1]).any(axis=1)  # cells may be linked by portals
+    if share >= 0.5 and (facts.has_fractions or has_new_goal.mean() >= 0.9):
         at_end, inside = is_jump[last].sum(), is_jump.sum() - is_jump[last].sum()
         yield Violation(
             f"in {share:.1%} of the episodes, the achieved goal jumps ({at_end} times in the last step, "
             f"{inside} times before), by {np.median(speeds[is_jump]):.2g} (median) instead of {usual:.2g}"
+        )
+    first, final = before[sample.ends[:-1]], before[sample.ends[1:] - 1] + 1
+    is_old = (desired[first[1:]] == desired[final[:-1]]).all(axis=1)
+    is_old &= (desired[first[1:]] != desired[final[1:]]).any(axis=1)
+    is_old &= (achieved[first[1:]] != achieved[final[:-1]]).any(axis=1)  # no part of a longer episode
+    if is_old.mean() >= 0.7:
+        yield Violation(
+            f"{is_old.mean():.1%} of the episodes begin with the last goal of the previous episode, and get "
+            "their own goal later",
+            subject="desired_goal",
         )
 
 
@@ -245,16 +324,14 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     sample: Any = facts.sample
     shares = facts.effects[1] if facts.effects else {}
     best = max(shares, key=shares.__getitem__, default=0)
-    component, share = sign_flips(sample)
     if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
         when = f"step{'s'[: abs(best) > 1]} {'later' if best > 0 else 'earlier'}"
         yield Violation(
             f"actions {abs(best)} {when} explain {shares[best]:.1%} of a "
             f"change of the state, and the actions of the same step {shares[0]:.1%}"
         )
-    elif share >= 0.1:
-        found = f"in {share:.1%} of the episodes, the effect on the state has the opposite sign"
-        yield Violation(found, subject=f"action[{component}]")
+    elif found := changed_effect(sample):
+        yield Violation(found[1], subject=f"action[{found[0]}]")
 
 
 @rule(
@@ -273,3 +350,71 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_hidden_goal(sample.observations, episode_of_state):
         yield Violation(f"in the first episodes, {found} cannot be predicted from the observation")
+
+
+@rule(
+    "GD511",
+    "states-held",
+    "warning",
+    meaning="The achieved goal changes only in every second, third, ... step, as with a slow camera.",
+    fix="record one step for each new measurement, or estimate the state between measurements",
+    threshold="in all episodes, the numbers of steps between changes of the achieved goal are multiples of one "
+    "number above 1; at least 30 such pairs of changes in 10 episodes",
+    needs=("episodes",),
+    implies=("GD204", "GD507", "GD508", "GD509", "GD510"),
+)
+def states_held(facts: Facts) -> Iterator[Violation]:
+    moved = np.flatnonzero(facts.speeds)
+    episodes = np.searchsorted(facts.offsets, moved, side="right")
+    gaps, same = np.diff(moved), np.diff(episodes) == 0
+    period = np.gcd.reduce(gaps[same])
+    if period > 1 and same.sum() >= 30 and len(np.unique(episodes[1:][same])) >= FEW_EPISODES:
+        yield Violation(
+            f"the achieved goal changes only in every step number {period}, and is held in others"
+        )
+
+
+@rule(
+    "GD512",
+    "episode-bounds-wrong",
+    "error",
+    meaning="Episodes are parts of a longer one, or have rows after their end.",
+    fix="store whole episodes, and no rows that only fill an array",
+    threshold="half of the episodes begin with the last state and the goal of one of the 16 episodes before, "
+    "though goals vary; or a quarter of the episodes have the largest length and end with at least 3 steps of "
+    "one state and one action, whose flags or rewards differ from those of the same state before, and the "
+    "numbers of these steps differ",
+    needs=("episodes",),
+    implies=("GD103", "GD204", "GD207", "GD210", "GD402", "GD403", "GD404", "GD405", "GD507"),
+)
+def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
+    starts, ends = facts.start_hashes, facts.end_hashes
+    moved = starts != ends
+    lags = range(1, min(17, len(facts)))  # parallel environments end their episodes in turn
+    parts = max(int((moved[:-lag] & (ends[:-lag] == starts[lag:])).sum()) for lag in lags)
+    if parts >= len(facts) / 2 and np.ptp(facts.desired, axis=0).any():
+        yield Violation(f"{parts} of {len(facts)} episodes begin with last state and goal of an earlier one")
+    sample: Any = facts.sample
+    before = sample.state_of_step
+    idle = np.ones(len(before), np.bool_)
+    for leaf in leaf_arrays(sample.observations):
+        idle &= (leaf[before] == leaf[before + 1]).reshape(len(before), -1).all(axis=1)
+    last = (sample.ends[1:] - 1).repeat(sample.lengths)
+    for leaf in leaf_arrays(sample.actions):
+        idle &= (leaf == leaf[last]).reshape(len(before), -1).all(axis=1)
+    padded = []
+    for begin, end in pairwise(sample.ends.tolist()):
+        count = int((~idle[begin:end])[::-1].argmax())  # 0 too if all steps are idle
+        entry = end - count - 1  # the step that leads to the state
+        jump = abs(facts.rewards[entry] - facts.rewards[end - 1]) > 0.1 * np.ptp(facts.rewards)
+        if (
+            count >= 3
+            and (jump or facts.flags[entry] != facts.flags[end - 1])
+            and end - begin == facts.lengths.max()
+        ):
+            padded.append(count)
+    if len(padded) >= len(sample) / 4 and np.ptp(padded):
+        yield Violation(
+            f"{len(padded)} of {len(sample)} episodes end with rows that repeat state and action "
+            f"({np.median(padded):.0f} rows, median), with other rewards or flags than the same state before"
+        )
