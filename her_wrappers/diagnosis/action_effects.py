@@ -84,73 +84,78 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
     return effects, shares
 
 
-def changed_effect(block: Episodes) -> tuple[int, str] | None:
-    """Return the component of the actions whose effect differs between two groups of episodes, and how.
+def _episode_effects(block: Episodes, actions: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return the effects of A components of the actions on changes of K of the state, (2, episodes, A, K).
 
-    The effect in an episode is the coefficient in a linear regression of a change of the state on the actions.
-    Only episodes count in which the regression explains half of the variance of this change, since a robot can
-    be blocked, and steps without the jump of an angle that wraps. The medians of the groups differ by a
-    factor of 2 or in sign, and hardly any effect is between them, as if motors were exchanged or actions had
-    other units. If a function of the first or of the mean state predicts the groups, the result is None: then
-    effects depend on the state, such as on the heading of a robot.
+    The first is the coefficient in a linear regression in an episode, and the second this coefficient for
+    standardized columns. Steps in which the state jumps, such as an angle that wraps, are left out. The
+    coefficient is NaN if the regression explains less than half of the variance of the change, since a robot
+    can be blocked, and if the components have no separate effects.
     """
-    found = _actions_and_states(block)
-    if found is None:
-        return None
-    actions, states, first = found[0], np.hstack(found[1]), block.state_of_step[block.ends[:-1]]
-    steps, width = block.state_of_step, actions.shape[1]
-    changes, slopes = states[steps + 1] - states[steps], np.full((len(block), width, states.shape[1]), np.nan)
-    limit, strengths = 8 * np.quantile(abs(changes), 0.9, axis=0), np.zeros(slopes.shape)
-    is_jump = (abs(changes) > np.where(limit > 0, limit, np.inf)).any(axis=1)
-    for episode in np.flatnonzero(block.lengths >= 2 * width + 4):
-        part = np.arange(block.ends[episode], block.ends[episode + 1])
-        rows, moves = (each[part[~is_jump[part]]] for each in (actions, changes))
+    before, width = block.state_of_step, actions.shape[1]
+    changes = states[before + 1] - states[before]
+    limit = 8 * np.quantile(abs(changes), 0.9, axis=0)
+    is_usual = (abs(changes) <= np.where(limit > 0, limit, np.inf)).all(axis=1)
+    effects = np.full((2, len(block), width, states.shape[1]), np.nan)
+    for episode, (begin, end) in enumerate(pairwise(block.ends)):
+        rows, moves = (each[begin:end][is_usual[begin:end]] for each in (actions, changes))
         if len(rows) < 2 * width + 4:
             continue
         spread, scale = rows.std(axis=0), moves.std(axis=0)
         is_constant = spread <= 1e-6 * abs(rows).max(axis=0)
         rows = np.where(is_constant, 0, rows - rows.mean(axis=0)) / np.where(is_constant, 1, spread)
         moves = (moves - moves.mean(axis=0)) / np.where(scale > 1e-6 * abs(moves).max(axis=0), scale, np.inf)
-        similar = rows.T @ rows / len(rows) + np.diag(is_constant)
-        if np.linalg.eigvalsh(similar)[0] < 0.05:
-            continue  # the components have no separate effects
-        shared = rows.T @ moves / len(rows)
-        strengths[episode] = np.linalg.solve(similar, shared)
-        left = (1 - (strengths[episode] * shared).sum(axis=0)) * (len(rows) - 1) / (len(rows) - 1 - width)
-        with np.errstate(all="ignore"):
-            effect = strengths[episode] * scale / np.where(is_constant, np.nan, spread)[:, None]
-        slopes[episode] = np.where(left <= 0.5, effect, np.nan)
+        similar, shared = rows.T @ rows / len(rows) + np.diag(is_constant), rows.T @ moves / len(rows)
+        if np.linalg.eigvalsh(similar)[0] >= 0.05:
+            found = np.linalg.solve(similar, shared)
+            left = (1 - (found * shared).sum(axis=0)) * (len(rows) - 1) / (len(rows) - 1 - width)
+            with np.errstate(all="ignore"):
+                slopes = found * scale / np.where(is_constant, np.nan, spread)[:, None]
+            effects[:, episode] = np.where(left <= 0.5, slopes, np.nan), found
+    return effects
+
+
+def changed_effect(block: Episodes) -> tuple[int, str] | None:
+    """Return the component of the actions whose effect differs between two groups of episodes, and how.
+
+    The medians of the groups differ by a factor of 2 or in sign, and hardly any effect is between them, as if
+    motors were exchanged or actions had other units. If a function of the first or of the mean state predicts
+    the groups, the result is None: then effects depend on the state, such as on the heading of a robot.
+    """
+    found = _actions_and_states(block)
+    if found is None:
+        return None
+    actions, states, first = found[0], np.hstack(found[1]), block.state_of_step[block.ends[:-1]]
+    slopes, strengths = _episode_effects(block, actions, states)
     best, groups = 0.0, None
-    for component, change in np.ndindex(slopes.shape[1:]):
-        known = np.flatnonzero(~np.isnan(slopes[:, component, change]))
-        least = max(3, len(known) // 10)  # episodes of a group
+    for place in np.ndindex(slopes.shape[1:]):
+        known = np.flatnonzero(~np.isnan(slopes[:, *place]))
         if len(known) < max(10, len(block) / 2):
             continue
-        order = known[slopes[known, component, change].argsort()]
-        values = slopes[order, component, change]
+        order, least = known[slopes[known, *place].argsort()], max(3, len(known) // 10)
+        values = slopes[order, *place]
         split = least + int(np.diff(values)[least - 1 : len(values) - least].argmax())
         low, high = (float(np.median(each)) for each in np.split(values, [split]))
-        between = abs(values - (low + high) / 2) < (high - low) / 4
-        strong = order[split:] if abs(high) > abs(low) else order[:split]
-        clear = (values[split] - values[split - 1]) / max(abs(low), abs(high))
-        if clear > best and high - low >= max(abs(low), abs(high)) / 2 and between.mean() <= 0.05:
-            if np.median(abs(strengths[strong, component, change])) > 0.5:
-                best, groups = clear, (component, np.split(order, [split]), (low, high))
+        size = max(abs(low), abs(high))
+        strong = abs(strengths[order, *place])[abs(values) > size / 2]
+        is_apart = high - low >= size / 2 and np.median(strong) > 0.5
+        is_apart &= (abs(values - (low + high) / 2) < (high - low) / 4).mean() <= 0.05
+        if is_apart and values[split] - values[split - 1] > best * size:
+            best = (values[split] - values[split - 1]) / size
+            groups = [(order[:split], low), (order[split:], high)]
+            component = place[0]
     if groups is None:
         return None
-    component, parts, medians = groups
+    (part, effect), (others, other) = sorted(groups, key=lambda each: (len(each[0]), -each[0].min()))
     means = np.add.reduceat(states, first) / (block.lengths[:, None] + 1)
-    if any(_is_predicted(rows[np.concatenate(parts)], len(parts[0])) for rows in (states[first], means)):
+    if any(_is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)):
         return None
-    of_episode = [actions[begin:end, component] for begin, end in pairwise(block.ends)]
-    (part, effect), (others, other) = sorted(
-        zip(parts, medians, strict=True), key=lambda each: (len(each[0]), -each[0].min())
-    )
     where = f"in {len(part) / (len(part) + len(others)):.1%} of the episodes"
     where += f" (the last, from {part.min()} on)" if part.min() > others.max() else ""
     if -2 < effect / other < -0.5:
         return component, f"{where}, the effect on the state has the opposite sign"
-    values = (np.concatenate([of_episode[i] for i in each]) for each in (part, others))
+    episode = np.arange(len(block)).repeat(block.lengths)
+    values = [actions[np.isin(episode, each), component] for each in (part, others)]
     ranges = [f"(actions from {each.min():.3g} to {each.max():.3g})" for each in values]
     return component, (
         f"{where}, the effect on a change of the state is {effect:.2g} {ranges[0]}, and in the others "

@@ -13,6 +13,7 @@ from her_wrappers.diagnosis.action_effects import changed_effect
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
+from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import Violation
 
 
@@ -66,13 +67,24 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
     "GD503",
     "observation-scale",
     "warning",
-    meaning="Components of the observation are larger than the others by orders of magnitude.",
+    meaning="Components of the observation are larger than the others by orders of magnitude, or goals are "
+    "too large for the resolution of float32.",
     fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
-    threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network",
+    threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network; or a "
+    "resolution of float32 above a fifth of the median motion of a step",
     source="openai/baselines her/normalizer.py; HighwayEnv #473",
     needs=("episode",),
 )
 def observation_scale(facts: Facts) -> Iterator[Violation]:
+    largest, moves = abs(facts.ranges["achieved_goal"]).max(), facts.speeds[facts.speeds > 0]
+    resolution = float(np.spacing(np.float32(largest)))
+    is_single = (facts.starts == facts.starts.astype(np.float32)).all() and not facts.is_projected
+    if is_single and facts.has_fractions and moves.size and resolution > 0.2 * np.median(moves):
+        yield Violation(
+            f"values up to {largest:.3g} have a resolution of {resolution:.2g} in float32, and a step moves "
+            f"them by {np.median(moves):.2g} (median)",
+            subject="achieved_goal",
+        )
     if facts.normalizes:
         return
     for name, values in facts.observation_ranges.items():
@@ -136,7 +148,10 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     "of the errors of the distances of the same step (at least 5); steps succeed, but all rewards are equal; "
     "no step succeeds, but one has the reward of a success, or 10 % of the episodes end at 1 % of the "
     "distance at the start; 30 % of the failed steps are nearer than the median success, in each component; "
-    "or (a warning) goals are multiples of 0.1, 0.01 or 0.001, and the distances of successes and misses "
+    "an offset or a linear function of achieved goals explains successes with less than a quarter of the "
+    "errors of the distance; both goals are equal in all states; a quarter of the successes have the lower of "
+    "two rewards, a quarter of the higher rewards have no success, and so have whole episodes; or (a warning) "
+    "flags and rewards have different radii, or goals are multiples of 0.1, 0.01 or 0.001, and the distances of successes and misses "
     "overlap by such a small number",
     needs=("episodes",),
     implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
@@ -185,18 +200,20 @@ def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
 
 def _flags_unlike_rewards(facts: Facts) -> Iterator[Violation]:
     """Yield a violation if flags and two different rewards contradict each other, also in whole episodes."""
-    if not facts.has_flags or facts.num_rewards != 2:
-        return
     flagged, rewarded = facts.flags > 0, facts.rewards == facts.rewards.max()
+    if not facts.has_flags or facts.num_rewards != 2 or not flagged.any():
+        return
     low, missing = flagged & ~rewarded, rewarded & ~flagged
+    errors = [_mismatch(facts.distances, each) for each in (flagged, rewarded)]
+    if max(errors) * len(low) < 5 and 4 * (low | missing).sum() >= (flagged | rewarded).sum():
+        radii = [float(facts.distances[each].max()) for each in (flagged, rewarded)]
+        message = f"flags have the success radius {radii[0]:.3g}, and rewards {radii[1]:.3g}"
+        yield Violation(message, severity="warning")
     of_episode = [np.logical_or.reduceat(each, facts.offsets[:-1]) for each in (flagged, rewarded)]
     is_wrong = of_episode[0] & ~of_episode[1]  # not only a flag that stays, or that is set at the end only
-    if (
-        min(low.sum() / max(1, flagged.sum()), missing.sum() / rewarded.sum()) < 0.25
-        or is_wrong.mean() < 0.05
-    ):
+    shares = (low.sum() / flagged.sum(), missing.sum() / rewarded.sum())
+    if min(shares) < 0.25 or is_wrong.sum() < max(3, 0.1 * of_episode[0].sum()):
         return
-    errors = [_mismatch(facts.distances, each) for each in (flagged, rewarded)]
     yield Violation(
         f"{low.sum()} of {flagged.sum()} successful steps have the lower reward, and {missing.sum()} of "
         f"{rewarded.sum()} steps with the higher reward are no success",
@@ -216,20 +233,20 @@ def _other_frame(achieved: np.ndarray, desired: np.ndarray, reached: np.ndarray,
     offset = np.median(achieved[first] - desired[first], axis=0)
     sources = np.column_stack([achieved, np.ones(len(achieved))])
     matrix = np.linalg.lstsq(sources[first], desired[first], rcond=1e-6)[0]
-    shown = f"{matrix[:-1].T.round(2).tolist()} @ achieved_goal + {matrix[-1].round(2).tolist()}"
+    linear = f"{matrix[:-1].T.round(2).tolist()} @ achieved_goal + {matrix[-1].round(2).tolist()}"
+    linear = linear if count <= 3 else "a linear function of achieved_goal"
     for fitted, text in (
         (achieved - offset, f"achieved_goal - desired_goal is about {offset.round(3).tolist()}"),
-        (
-            sources @ matrix,
-            "desired_goal is about " + (shown if count <= 3 else "a linear function of achieved_goal"),
-        ),
+        (sources @ matrix, f"desired_goal is about {linear}"),
     ):
-        left, spread = (fitted - desired)[first].std(axis=0), desired[first].std(axis=0)
-        clear = left < 0.3 * spread  # the other components may be ignored by the reward
-        plain = np.linalg.norm((achieved - desired)[:, clear], axis=1)
-        scaled = np.linalg.norm((fitted - desired)[:, clear] / (left + 1e-6 * spread)[clear], axis=1)
-        errors = _mismatch(plain, reached)
-        if clear.any() and errors * len(reached) >= 5 and _mismatch(scaled, reached) < errors / 4:
+        scale, spread = (fitted - desired)[first].std(axis=0), desired[first].std(axis=0)
+        clear = scale < 0.3 * spread  # the reward may ignore the others
+        scale += 1e-6 * spread
+        parts = (fitted - desired) / scale, (fitted - achieved)[first] / scale
+        scaled, shift = (np.linalg.norm(each[:, clear], axis=1) for each in parts)
+        errors = _mismatch(np.linalg.norm((achieved - desired)[:, clear], axis=1), reached)
+        is_better = errors * len(reached) >= 5 and _mismatch(scaled, reached) < errors / 4
+        if is_better and shift.mean() > 3:
             return f"in successful steps, {text}, as if the goals had different frames or units"
     return ""
 
@@ -265,13 +282,16 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     "GD508",
     "states-jump",
     "error",
-    meaning="Episodes contain states of other episodes: a wrong last state, or several episodes in one.",
+    meaning="Episodes contain states or goals of other episodes: a wrong last state, several episodes in one, "
+    "or the goal of the previous episode in the first rows.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
     "episode at each reset",
     threshold="in half of the episodes, a step after the first moves the achieved goal by a tenth of the "
-    "median distance to the goal at the start, and by 3 times the motion in adjacent and in most other steps",
+    "median distance to the goal at the start, and by 3 times the motion in adjacent and in most other steps; "
+    "integer states count only if the desired goal changes, too; or 70 % of the episodes begin with the last "
+    "goal of the previous episode, but not with its last state, and end with another goal",
     needs=("episodes", "components"),
-    implies=("GD507", "GD509"),
+    implies=("GD507", "GD509", "GD512"),
 )
 def states_jump(facts: Facts) -> Iterator[Violation]:
     speeds, last = facts.speeds, facts.offsets[1:] - 1
@@ -310,13 +330,14 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     "GD509",
     "actions-unlike-motion",
     "warning",
-    meaning="The state follows the actions of other steps, or the effect of actions has no constant sign.",
+    meaning="The state follows the actions of other steps, or the effect of actions differs between episodes.",
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
-    "if a delay or a random sign is meant, the observation must show it",
+    "if a delay or another effect is meant, the observation must show it; use one unit and order of actions",
     threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
     "the state, leave at most half of the variance that the actions of the same step leave, and, if they are "
-    "earlier, explain more than the state before the change; or the effect of a component has the same size "
-    "but the opposite sign in a tenth of the episodes, and no component of the first state shows the sign",
+    "earlier, explain more than the state before the change; or the effects of a component in episodes form "
+    "two groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most 5 % of the "
+    "effects between them, and no function of the first or of the mean state predicts the group",
     needs=("episodes",),
     implies=("GD106",),
 )
@@ -358,8 +379,8 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
     "warning",
     meaning="The achieved goal changes only in every second, third, ... step, as with a slow camera.",
     fix="record one step for each new measurement, or estimate the state between measurements",
-    threshold="in all episodes, the numbers of steps between changes of the achieved goal are multiples of one "
-    "number above 1; at least 30 such pairs of changes in 10 episodes",
+    threshold="the numbers of steps between changes of the achieved goal are multiples of one number above 1, "
+    "for at least 30 pairs of changes in 10 episodes",
     needs=("episodes",),
     implies=("GD204", "GD507", "GD508", "GD509", "GD510"),
 )
@@ -369,9 +390,18 @@ def states_held(facts: Facts) -> Iterator[Violation]:
     gaps, same = np.diff(moved), np.diff(episodes) == 0
     period = np.gcd.reduce(gaps[same])
     if period > 1 and same.sum() >= 30 and len(np.unique(episodes[1:][same])) >= FEW_EPISODES:
-        yield Violation(
-            f"the achieved goal changes only in every step number {period}, and is held in others"
-        )
+        sample: Any = facts.sample
+        is_held = _is_unchanged(sample)[facts.speeds[: sample.num_steps] == 0].mean() > 0.9
+        cause = f"state changes only in every step number {period}, as if it was recorded {period} times"
+        slow = f"achieved goal changes only in every step number {period}, but the observation in most steps"
+        yield Violation(f"the {cause if is_held else slow}")
+
+
+def _is_unchanged(block: Episodes) -> np.ndarray:
+    """Return (T,) bool, whether the observation with its goals is the same before and after each step."""
+    before = block.state_of_step
+    pairs = [(leaf[before], leaf[before + 1]) for leaf in leaf_arrays(block.observations)]
+    return np.logical_and.reduce([(old == new).reshape(len(old), -1).all(axis=1) for old, new in pairs])
 
 
 @rule(
@@ -381,9 +411,9 @@ def states_held(facts: Facts) -> Iterator[Violation]:
     meaning="Episodes are parts of a longer one, or have rows after their end.",
     fix="store whole episodes, and no rows that only fill an array",
     threshold="half of the episodes begin with the last state and the goal of one of the 16 episodes before, "
-    "though goals vary; or a quarter of the episodes have the largest length and end with at least 3 steps of "
-    "one state and one action, whose flags or rewards differ from those of the same state before, and the "
-    "numbers of these steps differ",
+    "though goals vary; or a quarter of the episodes have the largest length and end with 3 or more steps of "
+    "one state and one action, in different numbers, and these steps have other rewards (by a tenth of their "
+    "range) or flags than the step before",
     needs=("episodes",),
     implies=("GD103", "GD204", "GD207", "GD210", "GD402", "GD403", "GD404", "GD405", "GD507"),
 )
@@ -395,23 +425,16 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
     if parts >= len(facts) / 2 and np.ptp(facts.desired, axis=0).any():
         yield Violation(f"{parts} of {len(facts)} episodes begin with last state and goal of an earlier one")
     sample: Any = facts.sample
-    before = sample.state_of_step
-    idle = np.ones(len(before), np.bool_)
-    for leaf in leaf_arrays(sample.observations):
-        idle &= (leaf[before] == leaf[before + 1]).reshape(len(before), -1).all(axis=1)
-    last = (sample.ends[1:] - 1).repeat(sample.lengths)
+    idle, last = _is_unchanged(sample), (sample.ends[1:] - 1).repeat(sample.lengths)
     for leaf in leaf_arrays(sample.actions):
-        idle &= (leaf == leaf[last]).reshape(len(before), -1).all(axis=1)
+        idle &= (leaf == leaf[last]).reshape(len(idle), -1).all(axis=1)
     padded = []
     for begin, end in pairwise(sample.ends.tolist()):
         count = int((~idle[begin:end])[::-1].argmax())  # 0 too if all steps are idle
         entry = end - count - 1  # the step that leads to the state
         jump = abs(facts.rewards[entry] - facts.rewards[end - 1]) > 0.1 * np.ptp(facts.rewards)
-        if (
-            count >= 3
-            and (jump or facts.flags[entry] != facts.flags[end - 1])
-            and end - begin == facts.lengths.max()
-        ):
+        is_longest, flags = end - begin == facts.lengths.max(), facts.flags
+        if count >= 3 and is_longest and (jump or flags[entry] != flags[end - 1]):
             padded.append(count)
     if len(padded) >= len(sample) / 4 and np.ptp(padded):
         yield Violation(
