@@ -128,22 +128,21 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
     actions, states, first = found[0], np.hstack(found[1]), block.state_of_step[block.ends[:-1]]
     slopes, strengths = _episode_effects(block, actions, states)
     best, groups = 0.0, None
-    for place in np.ndindex(slopes.shape[1:]):
-        known = np.flatnonzero(~np.isnan(slopes[:, *place]))
+    for i, j in np.ndindex(slopes.shape[1:]):
+        known = np.flatnonzero(~np.isnan(slopes[:, i, j]))
         if len(known) < max(10, len(block) / 2):
             continue
-        order, least = known[slopes[known, *place].argsort()], max(3, len(known) // 10)
-        values = slopes[order, *place]
+        order, least = known[slopes[known, i, j].argsort()], max(3, len(known) // 10)
+        values = slopes[order, i, j]
         split = least + int(np.diff(values)[least - 1 : len(values) - least].argmax())
         low, high = (float(np.median(each)) for each in np.split(values, [split]))
         size = max(abs(low), abs(high))
-        strong = abs(strengths[order, *place])[abs(values) > size / 2]
+        strong = abs(strengths[order, i, j])[abs(values) > size / 2]
         is_apart = high - low >= size / 2 and np.median(strong) > 0.5
         is_apart &= (abs(values - (low + high) / 2) < (high - low) / 4).mean() <= 0.05
         if is_apart and values[split] - values[split - 1] > best * size:
             best = (values[split] - values[split - 1]) / size
-            groups = [(order[:split], low), (order[split:], high)]
-            component = place[0]
+            component, groups = i, [(order[:split], low), (order[split:], high)]
     if groups is None:
         return None
     (part, effect), (others, other) = sorted(groups, key=lambda each: (len(each[0]), -each[0].min()))
@@ -152,7 +151,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         return None
     where = f"in {len(part) / (len(part) + len(others)):.1%} of the episodes"
     where += f" (the last, from {part.min()} on)" if part.min() > others.max() else ""
-    if -2 < effect / other < -0.5:
+    if -2 * other**2 < effect * other < -0.5 * other**2:
         return component, f"{where}, the effect on the state has the opposite sign"
     episode = np.arange(len(block)).repeat(block.lengths)
     values = [actions[np.isin(episode, each), component] for each in (part, others)]

@@ -149,10 +149,10 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     "no step succeeds, but one has the reward of a success, or 10 % of the episodes end at 1 % of the "
     "distance at the start; 30 % of the failed steps are nearer than the median success, in each component; "
     "an offset or a linear function of achieved goals explains successes with less than a quarter of the "
-    "errors of the distance; both goals are equal in all states; a quarter of the successes have the lower of "
-    "two rewards, a quarter of the higher rewards have no success, and so have whole episodes; or (a warning) "
-    "flags and rewards have different radii, or goals are multiples of 0.1, 0.01 or 0.001, and the distances of successes and misses "
-    "overlap by such a small number",
+    "errors of the distance; both goals are equal in all states; a quarter of the successes have the lower "
+    "of two rewards, a quarter of the higher rewards have no success, and so have whole episodes; or (a "
+    "warning) flags and rewards have different radii, or goals are multiples of 0.1, 0.01 or 0.001, and the "
+    "distances of successes and misses overlap by such a small number",
     needs=("episodes",),
     implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
@@ -282,14 +282,14 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     "GD508",
     "states-jump",
     "error",
-    meaning="Episodes contain states or goals of other episodes: a wrong last state, several episodes in one, "
-    "or the goal of the previous episode in the first rows.",
+    meaning="Episodes contain states or goals of other episodes: a wrong last state, several episodes in "
+    "one, or the goal of the previous episode in the first rows.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
     "episode at each reset",
     threshold="in half of the episodes, a step after the first moves the achieved goal by a tenth of the "
-    "median distance to the goal at the start, and by 3 times the motion in adjacent and in most other steps; "
-    "integer states count only if the desired goal changes, too; or 70 % of the episodes begin with the last "
-    "goal of the previous episode, but not with its last state, and end with another goal",
+    "median distance to the goal at the start, and by 3 times the motion in adjacent and in most other "
+    "steps; integer states count only if the desired goal changes, too; or 70 % of the episodes begin with "
+    "the last goal of the previous episode, but not with its last state, and end with another goal",
     needs=("episodes", "components"),
     implies=("GD507", "GD509", "GD512"),
 )
@@ -330,14 +330,14 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     "GD509",
     "actions-unlike-motion",
     "warning",
-    meaning="The state follows the actions of other steps, or the effect of actions differs between episodes.",
+    meaning="The state follows actions of other steps, or the effect of actions differs between episodes.",
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or another effect is meant, the observation must show it; use one unit and order of actions",
     threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
     "the state, leave at most half of the variance that the actions of the same step leave, and, if they are "
     "earlier, explain more than the state before the change; or the effects of a component in episodes form "
-    "two groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most 5 % of the "
-    "effects between them, and no function of the first or of the mean state predicts the group",
+    "two groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most 5 % of "
+    "the effects between them, and no function of the first or of the mean state predicts the group",
     needs=("episodes",),
     implies=("GD106",),
 )
@@ -379,8 +379,8 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
     "warning",
     meaning="The achieved goal changes only in every second, third, ... step, as with a slow camera.",
     fix="record one step for each new measurement, or estimate the state between measurements",
-    threshold="the numbers of steps between changes of the achieved goal are multiples of one number above 1, "
-    "for at least 30 pairs of changes in 10 episodes",
+    threshold="the numbers of steps between changes of the achieved goal are multiples of one number above "
+    "1, for at least 30 pairs of changes in 10 episodes",
     needs=("episodes",),
     implies=("GD204", "GD507", "GD508", "GD509", "GD510"),
 )
