@@ -54,7 +54,8 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
     threshold="a lower mean reward of successes than of other steps, if rewards rise with the distance; a "
-    "correlation of reward and distance above 0.5; or two rewards, of which the higher one is given at larger distances only",
+    "correlation of reward and distance above 0.5; or two rewards, of which the higher one is given at "
+    "larger distances only",
     needs=("episode",),
     implies=("GD203", "GD302", "GD507"),
 )
