@@ -136,10 +136,12 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         values = slopes[order, i, j]
         split = least + int(np.diff(values)[least - 1 : len(values) - least].argmax())
         low, high = (float(np.median(each)) for each in np.split(values, [split]))
-        size = max(abs(low), abs(high))
+        size, middle = max(abs(low), abs(high)), np.where(np.arange(len(values)) < split, low, high)
+        is_near = abs(values - middle) < (high - low) / 4
         strong = abs(strengths[order, i, j])[abs(values) > size / 2]
         is_apart = high - low >= size / 2 and np.median(strong) > 0.5
         is_apart &= (abs(values - (low + high) / 2) < (high - low) / 4).mean() <= 0.05
+        is_apart &= is_near[:split].mean() >= 0.8 and is_near[split:].mean() >= 0.8
         if is_apart and values[split] - values[split - 1] > best * size:
             best = (values[split] - values[split - 1]) / size
             component, groups = i, [(order[:split], low), (order[split:], high)]

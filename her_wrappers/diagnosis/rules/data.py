@@ -163,11 +163,12 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
         message = "equals achieved_goal in all states, as if both were one array"
         yield Violation(message, subject="desired_goal")
         return
-    yield from _flags_unlike_rewards(facts)
+    contradictions = list(_flags_unlike_rewards(facts))
+    yield from contradictions
     if success.any() and not success.all():
         if facts.num_rewards == 1:
             yield Violation(f"all rewards are {facts.rewards[0]:g}, also those at goals", subject="reward")
-        yield from _unlike_distance(facts)
+        yield from () if contradictions else _unlike_distance(facts)
     elif not facts.missing("success") and not success.any():
         rewarded = int((facts.rewards == facts.sparse_pair[1]).sum()) if facts.sparse_pair else 0
         arrived = (facts.distances[last] <= 0.01 * np.median(facts.start_distances)).mean()
