@@ -337,8 +337,8 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
     "the state, leave at most half of the variance that the actions of the same step leave, and, if they are "
     "earlier, explain more than the state before the change; or the effects of a component in episodes form "
-    "two groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most 5 % of "
-    "the effects between them, and no function of the first or of the mean state predicts the group",
+    "two narrow groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most "
+    "5 % of the effects between them, and no function of the first or of the mean state predicts the group",
     needs=("episodes",),
     implies=("GD106",),
 )
