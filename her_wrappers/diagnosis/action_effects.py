@@ -127,7 +127,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         return None
     actions, states, first = found[0], np.hstack(found[1]), block.state_of_step[block.ends[:-1]]
     slopes, strengths = _episode_effects(block, actions, states)
-    best, groups = 0.0, None
+    best, component, groups = 0.0, 0, list[tuple[np.ndarray, float]]()
     for i, j in np.ndindex(slopes.shape[1:]):
         known = np.flatnonzero(~np.isnan(slopes[:, i, j]))
         if len(known) < max(10, len(block) / 2):
@@ -145,7 +145,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         if is_apart and values[split] - values[split - 1] > best * size:
             best = (values[split] - values[split - 1]) / size
             component, groups = i, [(order[:split], low), (order[split:], high)]
-    if groups is None:
+    if not groups:
         return None
     (part, effect), (others, other) = sorted(groups, key=lambda each: (len(each[0]), -each[0].min()))
     means = np.add.reduceat(states, first) / (block.lengths[:, None] + 1)
@@ -156,8 +156,8 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
     if -2 * other**2 < effect * other < -0.5 * other**2:
         return component, f"{where}, the effect on the state has the opposite sign"
     episode = np.arange(len(block)).repeat(block.lengths)
-    values = [actions[np.isin(episode, each), component] for each in (part, others)]
-    ranges = [f"(actions from {each.min():.3g} to {each.max():.3g})" for each in values]
+    used = [actions[np.isin(episode, each), component] for each in (part, others)]
+    ranges = [f"(actions from {each.min():.3g} to {each.max():.3g})" for each in used]
     return component, (
         f"{where}, the effect on a change of the state is {effect:.2g} {ranges[0]}, and in the others "
         f"{other:.2g} {ranges[1]}"

@@ -402,7 +402,8 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
     """Return (T,) bool, whether the observation with its goals is the same before and after each step."""
     before = block.state_of_step
     pairs = [(leaf[before], leaf[before + 1]) for leaf in leaf_arrays(block.observations)]
-    return np.logical_and.reduce([(old == new).reshape(len(old), -1).all(axis=1) for old, new in pairs])
+    is_same = [(old == new).reshape(len(old), -1).all(axis=1) for old, new in pairs]
+    return np.asarray(np.logical_and.reduce(is_same))
 
 
 @rule(
