@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.diagnosis.columns import finite, flat, projected, split_goals
+from her_wrappers.goals.in_observation import fit_function
 from her_wrappers.recording.episodes import Episodes
 
 MIN_STEPS, LAGS = 500, range(-3, 4)
@@ -81,31 +84,93 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
     return effects, shares
 
 
-def sign_flips(block: Episodes) -> tuple[int, float]:
-    """Return the action component whose effect differs most in sign, and the share of the rarer sign.
+def _episode_effects(block: Episodes, actions: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return the effects of A components of the actions on changes of K of the state, (2, episodes, A, K).
 
-    The effect of a component in an episode is its coefficient in a linear regression of a change of the state
-    on the actions. The share is that of the episodes with the rarer sign of this effect. Only effects count
-    that are strong and similar in size in all episodes, as with a motor that is connected the wrong way
-    round, and whose sign no component of the first state shows. Without such an effect, the share is 0.
+    The first is the coefficient in a linear regression in an episode, and the second this coefficient for
+    standardized columns. Steps in which the state jumps, such as an angle that wraps, are left out. The
+    coefficient is NaN if the regression explains less than half of the variance of the change, since a robot
+    can be blocked, and if the components have no separate effects.
+    """
+    before, width = block.state_of_step, actions.shape[1]
+    changes = states[before + 1] - states[before]
+    limit = 8 * np.quantile(abs(changes), 0.9, axis=0)
+    is_usual = (abs(changes) <= np.where(limit > 0, limit, np.inf)).all(axis=1)
+    effects = np.full((2, len(block), width, states.shape[1]), np.nan)
+    for episode, (begin, end) in enumerate(pairwise(block.ends)):
+        rows, moves = (each[begin:end][is_usual[begin:end]] for each in (actions, changes))
+        if len(rows) < 2 * width + 4:
+            continue
+        spread, scale = rows.std(axis=0), moves.std(axis=0)
+        is_constant = spread <= 1e-6 * abs(rows).max(axis=0)
+        rows = np.where(is_constant, 0, rows - rows.mean(axis=0)) / np.where(is_constant, 1, spread)
+        moves = (moves - moves.mean(axis=0)) / np.where(scale > 1e-6 * abs(moves).max(axis=0), scale, np.inf)
+        similar, shared = rows.T @ rows / len(rows) + np.diag(is_constant), rows.T @ moves / len(rows)
+        if np.linalg.eigvalsh(similar)[0] >= 0.05:
+            found = np.linalg.solve(similar, shared)
+            left = (1 - (found * shared).sum(axis=0)) * (len(rows) - 1) / (len(rows) - 1 - width)
+            with np.errstate(all="ignore"):
+                slopes = found * scale / np.where(is_constant, np.nan, spread)[:, None]
+            effects[:, episode] = np.where(left <= 0.5, slopes, np.nan), found
+    return effects
+
+
+def changed_effect(block: Episodes) -> tuple[int, str] | None:
+    """Return the component of the actions whose effect differs between two groups of episodes, and how.
+
+    The medians of the groups differ by a factor of 2 or in sign, and hardly any effect is between them, as if
+    motors were exchanged or actions had other units. If a function of the first or of the mean state predicts
+    the groups, the result is None: then effects depend on the state, such as on the heading of a robot.
     """
     found = _actions_and_states(block)
     if found is None:
-        return 0, 0.0
+        return None
     actions, states, first = found[0], np.hstack(found[1]), block.state_of_step[block.ends[:-1]]
-    long = np.flatnonzero(block.lengths >= 2 * actions.shape[1] + 4)
-    slopes, strengths = np.zeros((2, len(long), actions.shape[1], states.shape[1]))
-    if not slopes.size:
-        return 0, 0.0
-    for i, episode in enumerate(long):
-        rows = actions[block.ends[episode] : block.ends[episode + 1]]
-        changes = np.diff(states[first[episode] :][: len(rows) + 1], axis=0)
-        slopes[i] = np.linalg.pinv(rows - rows.mean(axis=0)) @ changes
-        strengths[i] = abs(slopes[i]) * rows.std(axis=0)[:, None] / (changes.std(axis=0) + 1e-12)
-    low, middle, high = np.quantile(abs(slopes), (0.25, 0.5, 0.75), axis=0)  # (A, K) each
-    rarer = np.minimum((slopes > middle / 2).mean(axis=0), (slopes < -middle / 2).mean(axis=0))
-    rarer[(np.median(strengths, axis=0) <= 0.5) | (high - low >= 0.3 * middle)] = 0
-    component, change = np.unravel_index(rarer.argmax(), rarer.shape)
-    with np.errstate(all="ignore"):
-        shown = np.corrcoef(slopes[:, component, change] > 0, states[first[long]], rowvar=False)[0, 1:]
-    return int(component), 0.0 if abs(finite(shown)).max() > 0.9 else float(rarer.max())
+    slopes, strengths = _episode_effects(block, actions, states)
+    best, component, groups = 0.0, 0, list[tuple[np.ndarray, float]]()
+    for i, j in np.ndindex(slopes.shape[1:]):
+        known = np.flatnonzero(~np.isnan(slopes[:, i, j]))
+        if len(known) < max(10, len(block) / 2):
+            continue
+        order, least = known[slopes[known, i, j].argsort()], max(3, len(known) // 10)
+        values = slopes[order, i, j]
+        split = least + int(np.diff(values)[least - 1 : len(values) - least].argmax())
+        low, high = (float(np.median(each)) for each in np.split(values, [split]))
+        size, middle = max(abs(low), abs(high)), np.where(np.arange(len(values)) < split, low, high)
+        is_near = abs(values - middle) < (high - low) / 4
+        strong = abs(strengths[order, i, j])[abs(values) > size / 2]
+        is_apart = high - low >= size / 2 and np.median(strong) > 0.5
+        is_apart &= (abs(values - (low + high) / 2) < (high - low) / 4).mean() <= 0.05
+        is_apart &= is_near[:split].mean() >= 0.8 and is_near[split:].mean() >= 0.8
+        if is_apart and values[split] - values[split - 1] > best * size:
+            best = (values[split] - values[split - 1]) / size
+            component, groups = i, [(order[:split], low), (order[split:], high)]
+    if not groups:
+        return None
+    (part, effect), (others, other) = sorted(groups, key=lambda each: (len(each[0]), -each[0].min()))
+    means = np.add.reduceat(states, first) / (block.lengths[:, None] + 1)
+    if any(_is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)):
+        return None
+    where = f"in {len(part) / (len(part) + len(others)):.1%} of the episodes"
+    where += f" (the last, from {part.min()} on)" if part.min() > others.max() else ""
+    if -2 * other**2 < effect * other < -0.5 * other**2:
+        return component, f"{where}, the effect on the state has the opposite sign"
+    episode = np.arange(len(block)).repeat(block.lengths)
+    used = [actions[np.isin(episode, each), component] for each in (part, others)]
+    ranges = [f"(actions from {each.min():.3g} to {each.max():.3g})" for each in used]
+    return component, (
+        f"{where}, the effect on a change of the state is {effect:.2g} {ranges[0]}, and in the others "
+        f"{other:.2g} {ranges[1]}"
+    )
+
+
+def _is_predicted(rows: np.ndarray, count: int) -> bool:
+    """Return whether a function of (n, K) rows predicts which of them are the first ``count`` rows."""
+    rows = rows[:, np.ptp(rows, axis=0) > 1e-6 * abs(rows).max(axis=0)]
+    label = np.where(np.arange(len(rows)) < count, 1.0, -1.0)
+    is_fitted = np.random.default_rng(0).permutation(len(rows)) % 2 == 0
+    if not rows.size:
+        return False
+    guess = fit_function(rows, label[:, None], is_fitted)(rows)[:, 0]
+    right = [(guess * label > 0)[~is_fitted & (label == sign)] for sign in (-1, 1)]
+    return bool(np.mean([each.mean() for each in right if each.size]) >= 0.75)

@@ -66,6 +66,7 @@ def columns_of(
             first_rows + [(leaf, begins, block.ends[1:]) for leaf in leaf_arrays(block.actions)]
         ),
         "start_hashes": _hashes([(leaf, first, first + 1) for leaf in leaf_arrays(block.observations)]),
+        "end_hashes": _hashes([(leaf, last, last + 1) for leaf in leaf_arrays(block.observations)]),
         "rewards": finite(block.rewards).astype(np.float32),
         "flags": _flags(block),
         "distances": _norm(achieved[before + 1] - desired[before]).astype(np.float32),

@@ -61,6 +61,7 @@ class Facts:
     start_distances: np.ndarray  # (n,) float64, distance of achieved and desired goal in the first state
     episode_hashes: np.ndarray  # (n,) uint64, of the first observation without its goals, and all actions
     start_hashes: np.ndarray  # (n,) uint64, of the first observation with its goals
+    end_hashes: np.ndarray  # (n,) uint64, of the last observation with its goals
     # The columns of the steps
     rewards: np.ndarray  # (T,) float32; 0 instead of NaN and infinity
     flags: np.ndarray  # (T,) int8, success flag of each step; -1 where it was not recorded

@@ -227,6 +227,55 @@ def with_actions(episodes, change):
     return [replace(each, actions=change(each, i)) for i, each in enumerate(episodes)]
 
 
+def held(rows, period=5):
+    """Return rows of which each is repeated until the next multiple of a number of steps."""
+    return rows[np.arange(len(rows)) // period * period]
+
+
+def with_flags(episodes, flags):
+    """Return episodes with other success flags, a function of the flags of an episode."""
+    return [replace(each, infos={"is_success": flags(each.infos["is_success"])}) for each in episodes]
+
+
+def resting(episodes):
+    """Return episodes whose last steps, in different numbers, repeat one state, with actions of 0."""
+    begins = [5 + i % 20 for i in range(len(episodes))]
+    stopped = {
+        key: lambda each, i, key=key: each.observations[key][np.minimum(np.arange(len(each) + 1), begins[i])]
+        for key in ("observation", "achieved_goal")
+    }
+    acting = [np.arange(len(each)) < begin for each, begin in zip(episodes, begins, strict=True)]
+    rested = with_actions(
+        with_observations(episodes, **stopped), lambda each, i: each.actions * acting[i][:, None]
+    )
+    return judged(rested), acting
+
+
+def padded(episodes):
+    """Return episodes whose last rows repeat the state, with rewards, flags and actions of 0."""
+    rested, acting = resting(episodes)
+    return [
+        replace(each, rewards=each.rewards * part, infos={"is_success": each.infos["is_success"] & part})
+        for each, part in zip(rested, acting, strict=True)
+    ]
+
+
+def cut(episodes, steps=30):
+    """Return parts of episodes, as episodes."""
+    return [
+        Episode(
+            {key: rows[begin : begin + steps + 1] for key, rows in each.observations.items()},
+            each.actions[begin : begin + steps],
+            each.rewards[begin : begin + steps],
+            terminated=False,
+            truncated=True,
+            infos={"is_success": each.infos["is_success"][begin : begin + steps]},
+        )
+        for each in episodes
+        for begin in range(0, len(each), steps)
+    ]
+
+
 def passed_goals(end=1.0):
     """Return episodes of a point that passes all goals on its way to the right, up to ``end``."""
     return healthy(
@@ -292,6 +341,10 @@ EPISODES = {
     ),
     "GD507": lambda: shuffled(healthy()),
     "GD508": lambda: with_other_last_states(healthy()),
+    "GD511": lambda: with_observations(
+        healthy(), achieved_goal=lambda each, i: held(each.observations["achieved_goal"])
+    ),
+    "GD512": lambda: cut(healthy(10, 120)),
     "GD509": lambda: with_actions(healthy(), lambda each, i: _moved(each.actions, 1, 0)),
 }
 """For each rule about episodes, a function that returns episodes with its cause."""

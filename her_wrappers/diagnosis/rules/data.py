@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.diagnosis.action_effects import sign_flips
+from her_wrappers.data.trees import leaf_arrays
+from her_wrappers.diagnosis.action_effects import changed_effect
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
+from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import Violation
 
 
@@ -64,13 +67,24 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
     "GD503",
     "observation-scale",
     "warning",
-    meaning="Components of the observation are larger than the others by orders of magnitude.",
+    meaning="Components of the observation are larger than the others by orders of magnitude, or goals are "
+    "too large for the resolution of float32.",
     fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
-    threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network",
+    threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network; or a "
+    "resolution of float32 above a fifth of the median motion of a step",
     source="openai/baselines her/normalizer.py; HighwayEnv #473",
     needs=("episode",),
 )
 def observation_scale(facts: Facts) -> Iterator[Violation]:
+    largest, moves = abs(facts.ranges["achieved_goal"]).max(), facts.speeds[facts.speeds > 0]
+    resolution = float(np.spacing(np.float32(largest)))
+    is_single = (facts.starts == facts.starts.astype(np.float32)).all() and not facts.is_projected
+    if is_single and facts.has_fractions and moves.size and resolution > 0.2 * np.median(moves):
+        yield Violation(
+            f"values up to {largest:.3g} have a resolution of {resolution:.2g} in float32, and a step moves "
+            f"them by {np.median(moves):.2g} (median)",
+            subject="achieved_goal",
+        )
     if facts.normalizes:
         return
     for name, values in facts.observation_ranges.items():
@@ -134,17 +148,27 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     "of the errors of the distances of the same step (at least 5); steps succeed, but all rewards are equal; "
     "no step succeeds, but one has the reward of a success, or 10 % of the episodes end at 1 % of the "
     "distance at the start; 30 % of the failed steps are nearer than the median success, in each component; "
-    "or (a warning) goals are multiples of 0.1, 0.01 or 0.001, and the distances of successes and misses "
-    "overlap by such a small number",
+    "an offset or a linear function of achieved goals explains successes with less than a quarter of the "
+    "errors of the distance; both goals are equal in all states; a quarter of the successes have the lower "
+    "of two rewards, a quarter of the higher rewards have no success, and so have whole episodes; or (a "
+    "warning) flags and rewards have different radii, or goals are multiples of 0.1, 0.01 or 0.001, and the "
+    "distances of successes and misses overlap by such a small number",
     needs=("episodes",),
     implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
     success, last = facts.success, facts.offsets[1:] - 1
+    sample: Any = facts.sample
+    if facts.moves.any() and np.array_equal(*split_goals(sample.observations)[:2]):
+        message = "equals achieved_goal in all states, as if both were one array"
+        yield Violation(message, subject="desired_goal")
+        return
+    contradictions = list(_flags_unlike_rewards(facts))
+    yield from contradictions
     if success.any() and not success.all():
         if facts.num_rewards == 1:
             yield Violation(f"all rewards are {facts.rewards[0]:g}, also those at goals", subject="reward")
-        yield from _unlike_distance(facts)
+        yield from () if contradictions else _unlike_distance(facts)
     elif not facts.missing("success") and not success.any():
         rewarded = int((facts.rewards == facts.sparse_pair[1]).sum()) if facts.sparse_pair else 0
         arrived = (facts.distances[last] <= 0.01 * np.median(facts.start_distances)).mean()
@@ -175,6 +199,59 @@ def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
     return float((steps - 2 * hits).min(initial=0) + rank.sum()) / max(len(rank), 1)
 
 
+def _flags_unlike_rewards(facts: Facts) -> Iterator[Violation]:
+    """Yield a violation if flags and two different rewards contradict each other, also in whole episodes."""
+    flagged, rewarded = facts.flags > 0, facts.rewards == facts.rewards.max()
+    if not facts.has_flags or facts.num_rewards != 2 or not flagged.any():
+        return
+    low, missing = flagged & ~rewarded, rewarded & ~flagged
+    errors = [_mismatch(facts.distances, each) for each in (flagged, rewarded)]
+    if max(errors) * len(low) < 5 and 4 * (low | missing).sum() >= (flagged | rewarded).sum():
+        radii = [float(facts.distances[each].max()) for each in (flagged, rewarded)]
+        message = f"flags have the success radius {radii[0]:.3g}, and rewards {radii[1]:.3g}"
+        yield Violation(message, severity="warning")
+    of_episode = [np.logical_or.reduceat(each, facts.offsets[:-1]) for each in (flagged, rewarded)]
+    is_wrong = of_episode[0] & ~of_episode[1]  # not only a flag that stays, or that is set at the end only
+    shares = (low.sum() / flagged.sum(), missing.sum() / rewarded.sum())
+    if min(shares) < 0.25 or is_wrong.sum() < max(3, 0.1 * of_episode[0].sum()):
+        return
+    yield Violation(
+        f"{low.sum()} of {flagged.sum()} successful steps have the lower reward, and {missing.sum()} of "
+        f"{rewarded.sum()} steps with the higher reward are no success",
+        subject="is_success" if errors[0] > errors[1] else "reward",
+    )
+
+
+def _other_frame(achieved: np.ndarray, desired: np.ndarray, reached: np.ndarray, first: np.ndarray) -> str:
+    """Return how desired goals follow from achieved goals in successes, if they should be equal but are not.
+
+    The arrays have one row per step; ``first`` are the first successes of episodes. The function is fitted to
+    these, and must explain all successes far better than the plain distance. Otherwise the result is "".
+    """
+    count = achieved.shape[1]
+    if len(first) < max(FEW_EPISODES, 3 * (count + 1)):
+        return ""
+    offset = np.median(achieved[first] - desired[first], axis=0)
+    sources = np.column_stack([achieved, np.ones(len(achieved))])
+    matrix = np.linalg.lstsq(sources[first], desired[first], rcond=1e-6)[0]
+    linear = f"{matrix[:-1].T.round(2).tolist()} @ achieved_goal + {matrix[-1].round(2).tolist()}"
+    linear = linear if count <= 3 else "a linear function of achieved_goal"
+    for fitted, text in (
+        (achieved - offset, f"achieved_goal - desired_goal is about {offset.round(3).tolist()}"),
+        (sources @ matrix, f"desired_goal is about {linear}"),
+    ):
+        scale, spread = (fitted - desired)[first].std(axis=0), desired[first].std(axis=0)
+        clear = scale < 0.3 * spread  # the reward may ignore the others
+        scale += 1e-6 * spread
+        parts = (fitted - desired) / scale, (fitted - achieved)[first] / scale
+        scaled, shift = (np.linalg.norm(each[:, clear], axis=1) for each in parts)
+        errors = _mismatch(np.linalg.norm((achieved - desired)[:, clear], axis=1), reached)
+        is_better = errors * len(reached) >= 5 and _mismatch(scaled, reached) < errors / 4
+        if is_better and shift.mean() > 3:
+            return f"in successful steps, {text}, as if the goals had different frames or units"
+    return ""
+
+
 def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     """Yield violations if successful steps are not nearer to goals than others, or if goals are rounded."""
     sample: Any = facts.sample
@@ -183,6 +260,11 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     reached, distances = facts.success[: len(before)], facts.distances[: len(before)]
     columns = (distances, *abs(achieved[before + 1] - desired[before]).T)
     is_known = facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and not reached.all()
+    begins = np.flatnonzero(facts.is_success_episode[: len(sample)])
+    first = facts.offsets[begins] + [reached[sample.ends[i] : sample.ends[i + 1]].argmax() for i in begins]
+    if found := _other_frame(achieved[before + 1], desired[before], reached, first):
+        yield Violation(found)
+        return
     if is_known and max((each[~reached] > np.median(each[reached])).mean() for each in columns) < 0.7:
         near, far = np.median(distances[reached]), np.median(distances[~reached])
         yield Violation(f"successes are {near:.3g} away from goals, and other steps {far:.3g} (medians)")
@@ -201,13 +283,16 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     "GD508",
     "states-jump",
     "error",
-    meaning="Episodes contain states of other episodes: a wrong last state, or several episodes in one.",
+    meaning="Episodes contain states or goals of other episodes: a wrong last state, several episodes in "
+    "one, or the goal of the previous episode in the first rows.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
     "episode at each reset",
     threshold="in half of the episodes, a step after the first moves the achieved goal by a tenth of the "
-    "median distance to the goal at the start, and by 3 times the motion in adjacent and in most other steps",
+    "median distance to the goal at the start, and by 3 times the motion in adjacent and in most other "
+    "steps; integer states count only if the desired goal changes, too; or 70 % of the episodes begin with "
+    "the last goal of the previous episode, but not with its last state, and end with another goal",
     needs=("episodes", "components"),
-    implies=("GD507", "GD509"),
+    implies=("GD507", "GD509", "GD512"),
 )
 def states_jump(facts: Facts) -> Iterator[Violation]:
     speeds, last = facts.speeds, facts.offsets[1:] - 1
@@ -219,11 +304,26 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     is_jump = speeds > np.maximum(others, 0.1 * np.median(facts.start_distances))
     is_jump[facts.offsets[:-1]] = False  # an object can fall into its place in the first step
     share = np.logical_or.reduceat(is_jump, facts.offsets[:-1]).mean()
-    if share >= 0.5 and facts.has_fractions:
+    sample: Any = facts.sample
+    achieved, desired = split_goals(sample.observations)[:2]
+    before = sample.state_of_step
+    states = before[is_jump[: len(before)]]
+    has_new_goal = (desired[states] != desired[states + 1]).any(axis=1)  # cells may be linked by portals
+    if share >= 0.5 and (facts.has_fractions or has_new_goal.mean() >= 0.9):
         at_end, inside = is_jump[last].sum(), is_jump.sum() - is_jump[last].sum()
         yield Violation(
             f"in {share:.1%} of the episodes, the achieved goal jumps ({at_end} times in the last step, "
             f"{inside} times before), by {np.median(speeds[is_jump]):.2g} (median) instead of {usual:.2g}"
+        )
+    first, final = before[sample.ends[:-1]], before[sample.ends[1:] - 1] + 1
+    is_old = (desired[first[1:]] == desired[final[:-1]]).all(axis=1)
+    is_old &= (desired[first[1:]] != desired[final[1:]]).any(axis=1)
+    is_old &= (achieved[first[1:]] != achieved[final[:-1]]).any(axis=1)  # no part of a longer episode
+    if is_old.mean() >= 0.7:
+        yield Violation(
+            f"{is_old.mean():.1%} of the episodes begin with the last goal of the previous episode, and get "
+            "their own goal later",
+            subject="desired_goal",
         )
 
 
@@ -231,13 +331,14 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     "GD509",
     "actions-unlike-motion",
     "warning",
-    meaning="The state follows the actions of other steps, or the effect of actions has no constant sign.",
+    meaning="The state follows actions of other steps, or the effect of actions differs between episodes.",
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
-    "if a delay or a random sign is meant, the observation must show it",
+    "if a delay or another effect is meant, the observation must show it; use one unit and order of actions",
     threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
     "the state, leave at most half of the variance that the actions of the same step leave, and, if they are "
-    "earlier, explain more than the state before the change; or the effect of a component has the same size "
-    "but the opposite sign in a tenth of the episodes, and no component of the first state shows the sign",
+    "earlier, explain more than the state before the change; or the effects of a component in episodes form "
+    "two narrow groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most "
+    "5 % of the effects between them, and no function of the first or of the mean state predicts the group",
     needs=("episodes",),
     implies=("GD106",),
 )
@@ -245,16 +346,14 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     sample: Any = facts.sample
     shares = facts.effects[1] if facts.effects else {}
     best = max(shares, key=shares.__getitem__, default=0)
-    component, share = sign_flips(sample)
     if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
         when = f"step{'s'[: abs(best) > 1]} {'later' if best > 0 else 'earlier'}"
         yield Violation(
             f"actions {abs(best)} {when} explain {shares[best]:.1%} of a "
             f"change of the state, and the actions of the same step {shares[0]:.1%}"
         )
-    elif share >= 0.1:
-        found = f"in {share:.1%} of the episodes, the effect on the state has the opposite sign"
-        yield Violation(found, subject=f"action[{component}]")
+    elif found := changed_effect(sample):
+        yield Violation(found[1], subject=f"action[{found[0]}]")
 
 
 @rule(
@@ -273,3 +372,74 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_hidden_goal(sample.observations, episode_of_state):
         yield Violation(f"in the first episodes, {found} cannot be predicted from the observation")
+
+
+@rule(
+    "GD511",
+    "states-held",
+    "warning",
+    meaning="The achieved goal changes only in every second, third, ... step, as with a slow camera.",
+    fix="record one step for each new measurement, or estimate the state between measurements",
+    threshold="the numbers of steps between changes of the achieved goal are multiples of one number above "
+    "1, for at least 30 pairs of changes in 10 episodes",
+    needs=("episodes",),
+    implies=("GD204", "GD507", "GD508", "GD509", "GD510"),
+)
+def states_held(facts: Facts) -> Iterator[Violation]:
+    moved = np.flatnonzero(facts.speeds)
+    episodes = np.searchsorted(facts.offsets, moved, side="right")
+    gaps, same = np.diff(moved), np.diff(episodes) == 0
+    period = np.gcd.reduce(gaps[same])
+    if period > 1 and same.sum() >= 30 and len(np.unique(episodes[1:][same])) >= FEW_EPISODES:
+        sample: Any = facts.sample
+        is_held = _is_unchanged(sample)[facts.speeds[: sample.num_steps] == 0].mean() > 0.9
+        cause = f"state changes only in every step number {period}, as if it was recorded {period} times"
+        slow = f"achieved goal changes only in every step number {period}, but the observation in most steps"
+        yield Violation(f"the {cause if is_held else slow}")
+
+
+def _is_unchanged(block: Episodes) -> np.ndarray:
+    """Return (T,) bool, whether the observation with its goals is the same before and after each step."""
+    before = block.state_of_step
+    pairs = [(leaf[before], leaf[before + 1]) for leaf in leaf_arrays(block.observations)]
+    is_same = [(old == new).reshape(len(old), -1).all(axis=1) for old, new in pairs]
+    return np.asarray(np.logical_and.reduce(is_same))
+
+
+@rule(
+    "GD512",
+    "episode-bounds-wrong",
+    "error",
+    meaning="Episodes are parts of a longer one, or have rows after their end.",
+    fix="store whole episodes, and no rows that only fill an array",
+    threshold="half of the episodes begin with the last state and the goal of one of the 16 episodes before, "
+    "though goals vary; or a quarter of the episodes have the largest length and end with 3 or more steps of "
+    "one state and one action, in different numbers, and these steps have other rewards (by a tenth of their "
+    "range) or flags than the step before",
+    needs=("episodes",),
+    implies=("GD103", "GD204", "GD207", "GD210", "GD402", "GD403", "GD404", "GD405", "GD507"),
+)
+def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
+    starts, ends = facts.start_hashes, facts.end_hashes
+    moved = starts != ends
+    lags = range(1, min(17, len(facts)))  # parallel environments end their episodes in turn
+    parts = max(int((moved[:-lag] & (ends[:-lag] == starts[lag:])).sum()) for lag in lags)
+    if parts >= len(facts) / 2 and np.ptp(facts.desired, axis=0).any():
+        yield Violation(f"{parts} of {len(facts)} episodes begin with last state and goal of an earlier one")
+    sample: Any = facts.sample
+    idle, last = _is_unchanged(sample), (sample.ends[1:] - 1).repeat(sample.lengths)
+    for leaf in leaf_arrays(sample.actions):
+        idle &= (leaf == leaf[last]).reshape(len(idle), -1).all(axis=1)
+    padded = []
+    for begin, end in pairwise(sample.ends.tolist()):
+        count = int((~idle[begin:end])[::-1].argmax())  # 0 too if all steps are idle
+        entry = end - count - 1  # the step that leads to the state
+        jump = abs(facts.rewards[entry] - facts.rewards[end - 1]) > 0.1 * np.ptp(facts.rewards)
+        is_longest, flags = end - begin == facts.lengths.max(), facts.flags
+        if count >= 3 and is_longest and (jump or flags[entry] != flags[end - 1]):
+            padded.append(count)
+    if len(padded) >= len(sample) / 4 and np.ptp(padded):
+        yield Violation(
+            f"{len(padded)} of {len(sample)} episodes end with rows that repeat state and action "
+            f"({np.median(padded):.0f} rows, median), with other rewards or flags than the same state before"
+        )

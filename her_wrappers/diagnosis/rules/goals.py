@@ -34,7 +34,7 @@ def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
         )
         return
     low, high = facts.ranges["achieved_goal"]
-    margin = np.maximum(facts.radius, 0.05 * (high - low))
+    margin = np.maximum(min(facts.radius, (high - low).max()), 0.05 * (high - low))
     is_outside = (facts.desired < low - margin) | (facts.desired > high + margin)  # (n, G)
     is_far = is_outside.any(axis=1)
     if not facts.is_environment:  # an arm reaches a ball, and goals may lie in the corners of its box

@@ -53,8 +53,9 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     "error",
     meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
-    threshold="a lower mean reward of successes than of other steps; a correlation of reward and distance "
-    "above 0.5; or two rewards, of which the higher one is given at larger distances only",
+    threshold="a lower mean reward of successes than of other steps, if rewards rise with the distance; a "
+    "correlation of reward and distance above 0.5; or two rewards, of which the higher one is given at "
+    "larger distances only",
     needs=("episode",),
     implies=("GD203", "GD302", "GD507"),
 )
@@ -62,7 +63,7 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
         reached = float(facts.rewards[facts.flags > 0].mean())
         missed = float(facts.rewards[facts.flags == 0].mean())
-        if reached < missed:
+        if reached < missed and np.corrcoef(facts.rewards, facts.distances)[0, 1] > 0:  # not a wrong flag
             yield Violation(
                 f"the mean reward is {reached:.3g} in steps with a success, and {missed:.3g} in other steps"
             )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from her_agents.training.config import with_defaults
+from her_wrappers import Episode
 from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.recording.episodes import Episodes
@@ -18,6 +19,7 @@ from tests.support.diagnosis import (
     Unreachable,
     at_random,
     changed_goals,
+    cut,
     distances,
     failed,
     healthy,
@@ -26,10 +28,13 @@ from tests.support.diagnosis import (
     judged,
     late,
     missed,
+    padded,
     passed_goals,
+    resting,
     tiled,
     towards_goal,
     with_actions,
+    with_flags,
     with_goal_component,
     with_observations,
     with_other_last_states,
@@ -158,6 +163,68 @@ STATES = [*range(30), 0]
 def delayed(steps):
     """Return episodes in which actions take effect later; the last ones act in the first steps."""
     return with_actions(healthy(act=at_random), lambda each, i: np.roll(each.actions, -steps, axis=0))
+
+
+PLACES = ("observation", "achieved_goal", "desired_goal")
+
+
+def turned(*, is_shown):
+    """Return episodes of robots that look to the right or to the left, with actions in their own frame."""
+    angles = [np.random.default_rng(i).uniform(-0.3, 0.3) + np.pi * (i // 3 % 2) for i in range(60)]
+    angles = (np.array(angles) + np.pi) % (2 * np.pi) - np.pi
+    frames = [np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]]) for a in angles]
+    episodes = with_actions(healthy(60), lambda each, i: each.actions @ frames[i])
+    shown = {"heading": lambda each, i: np.full(len(each) + 1, angles[i])} if is_shown else {}
+    return with_observations(episodes, **shown)
+
+
+def two_gains(*, is_shown):
+    """Return episodes of two robots, of which one moves a third as far in each step."""
+    episodes = [*healthy(20, act=at_random), *healthy(20, act=at_random, seed=1, step=0.02)]
+    shown = {"robot": lambda each, i: np.full(len(each) + 1, i // 20)} if is_shown else {}
+    return with_observations([episodes[7 * i % 40] for i in range(40)] if not is_shown else episodes, **shown)
+
+
+def in_cells(count=40):
+    """Return episodes in a grid of 13 by 13 cells."""
+
+    def cell(rng):
+        return rng.integers(0, 13, 2) / 12
+
+    def act(rng, position, goal):
+        way, component = np.sign((goal - position).round(3)), rng.integers(2)
+        return way * (np.arange(2) == component) if rng.random() < 0.7 else np.eye(2)[component]
+
+    episodes = healthy(count, start=cell, goal=cell, act=act, step=1 / 12)
+    return judged(changed_goals(episodes, lambda rows: (12 * rows).round(), *PLACES))
+
+
+def with_portal():
+    """Return episodes in a grid whose sixth column is linked to a column five cells farther away."""
+    return changed_goals(in_cells(), lambda rows: rows + [5, 0] * (rows >= 6), *PLACES)
+
+
+def with_stale_goals(count):
+    """Return episodes whose first rows have the goal of the episode before."""
+    episodes = healthy()
+
+    def goals(each, number):
+        old = tiled(episodes[number - 1], "desired_goal")
+        return np.concatenate([old[:count], each.observations["desired_goal"][count:]])
+
+    return with_observations(episodes, desired_goal=goals)
+
+
+def without_reset():
+    """Return episodes, each of which starts where the one before ended, with another goal."""
+    place = [np.array([0.5, 0.5])]
+
+    def act(rng, position, goal):
+        action = (towards_goal if rng.random() < 0.4 else at_random)(rng, position, goal)
+        place[0] = (position + 0.06 * action).clip(0, 1)
+        return action
+
+    return healthy(start=lambda rng: place[0], act=act)
 
 
 CASES = {
@@ -307,6 +374,119 @@ CASES = {
             lambda each, i: each.actions * (-1) ** i,
         ),
         {},
+        "",
+    ),
+    "robots look to two sides, which an angle shows": (lambda: turned(is_shown=True), {}, ""),
+    "robots look to two sides": (lambda: turned(is_shown=False), {}, "GD509 warning action[1]"),
+    "robots have two gains": (lambda: two_gains(is_shown=False), {}, "GD509 warning action[0]"),
+    "robots have two gains, and an observation shows the robot": (lambda: two_gains(is_shown=True), {}, ""),
+    "actions have two units": (
+        lambda: with_actions(
+            healthy(), lambda each, i: each.actions if i < 30 else 500 * each.actions + 1500
+        ),
+        {},
+        "GD509 warning action[0]",
+    ),
+    "actions have two orders": (
+        lambda: with_actions(healthy(), lambda each, i: each.actions[:, :: (1, -1)[i > 25]]),
+        {},
+        "GD509 warning action[0]",
+    ),
+    "a flag is set at the end of each episode": (
+        lambda: with_flags(healthy(act=at_random), lambda flags: np.arange(len(flags)) == len(flags) - 1),
+        {},
+        "GD507 error is_success",
+    ),
+    "a flag stays set": (lambda: with_flags(healthy(), np.logical_or.accumulate), {}, ""),
+    "a flag is set only at the end": (
+        lambda: with_flags(healthy(), lambda flags: flags & (np.arange(len(flags)) == len(flags) - 1)),
+        {},
+        "GD402 warning",
+    ),
+    "flags and rewards have different radii": (
+        lambda: [
+            replace(each, infos=loose.infos)
+            for each, loose in zip(healthy(), judged(healthy(), 0.3), strict=True)
+        ],
+        {},
+        "GD507 warning",
+    ),
+    "achieved goals are shifted": (
+        lambda: changed_goals(healthy(), lambda goals: goals + np.array([0.2, 0.1]), "achieved_goal"),
+        {},
+        "GD507 error",
+    ),
+    "desired goals are in another frame": (
+        lambda: changed_goals(healthy(), lambda goals: 1 - goals[:, ::-1], "desired_goal"),
+        {},
+        "GD507 error",
+    ),
+    "one component of desired goals is in millimeters": (
+        lambda: changed_goals(healthy(act=towards_goal), lambda goals: goals * [1, 1000], "desired_goal"),
+        {},
+        "GD507 error",
+    ),
+    "a success needs only one component": (
+        lambda: [
+            replace(each, rewards=reached - 1.0, infos={"is_success": reached})
+            for each in healthy()
+            for goals in [[each.observations[key] for key in PLACES[1:]]]
+            for reached in [abs(goals[0] - goals[1])[1:, 0] <= 0.08]
+        ],
+        {},
+        "",
+    ),
+    "desired goals are the achieved ones": (
+        lambda: with_observations(healthy(), desired_goal=lambda each, i: each.observations["achieved_goal"]),
+        {},
+        "GD507 error desired_goal",
+    ),
+    "rows are recorded twice": (
+        lambda: [
+            Episode(
+                {key: rows[np.arange(2 * len(each) + 1) // 2] for key, rows in each.observations.items()},
+                each.actions.repeat(2, axis=0),
+                each.rewards.repeat(2),
+                terminated=False,
+                truncated=True,
+                infos={"is_success": each.infos["is_success"].repeat(2)},
+            )
+            for each in healthy()
+        ],
+        {},
+        "GD511 error",
+    ),
+    "an object is held for five steps": (planted("GD511"), {}, "GD511 warning"),
+    "an agent often rests": (
+        lambda: healthy(act=lambda rng, *place: towards_goal(rng, *place) * (rng.random() < 0.4)),
+        {},
+        "",
+    ),
+    "goals of the episode before are in five rows": (
+        lambda: with_stale_goals(5),
+        {},
+        "GD508 error desired_goal",
+    ),
+    "goals of the episode before are in half of the rows": (
+        lambda: with_stale_goals(15),
+        {},
+        "GD508 error desired_goal",
+    ),
+    "episodes begin where the last one ended": (without_reset, {}, ""),
+    "episodes are cut in three": (lambda: cut(healthy(20, 30), 10), {}, "GD512 error"),
+    "episodes are padded": (lambda: padded(healthy()), {}, "GD512 error"),
+    "an agent rests at the end": (lambda: resting(healthy())[0], {}, ""),
+    "episodes in a grid": (in_cells, {}, ""),
+    "episodes in a grid are joined": (lambda: joined(in_cells(), 2), {}, "GD508 error"),
+    "a grid has a portal": (with_portal, {}, ""),
+    "goals are too large for float32": (
+        lambda: judged(changed_goals(healthy(), lambda rows: (rows + 3e5).astype(np.float32), *PLACES)),
+        {"normalizes": True},
+        "GD503 warning achieved_goal",
+    ),
+    "goals are large": (
+        lambda: judged(changed_goals(healthy(), lambda rows: (rows + 3e4).astype(np.float32), *PLACES)),
+        {"normalizes": True},
         "",
     ),
     "success no longer rises": (
