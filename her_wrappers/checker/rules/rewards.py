@@ -22,6 +22,9 @@ from her_wrappers.rules import Violation
 ROUNDING = 1e-3
 """Differences up to this share of the largest reward count as rounding, such as to half precision."""
 
+PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)
+"""Usual periods of angles, also if they are normalized."""
+
 Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
 
 NUDGE = 1e-2
@@ -313,7 +316,9 @@ def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
         if is_jump.sum() >= MIN_JUMPS and 0 < usual <= 0.25 * extent and is_between.mean() > MIN_BETWEEN:
             first = is_jump.argmax()
             goals = np.tile(after[first], (3, 1))
-            goals[:, i] = high[i], high[i] - NEAR * extent, low[i]
+            gaps = [period - extent for period in PERIODS if 0.9 * period < extent < 1.001 * period]
+            gap = min(gaps, default=usual)  # both ends are at most this far apart
+            goals[:, i] = high[i], high[i] - max(gap, NEAR * extent), low[i]
             same, near, opposite = (reward(lab.steps[first], goals[0], each) for each in goals)
             if abs(opposite - same) > 10 * abs(near - same):
                 ends = f"{show(low[i])} and {show(high[i])} follow each other {is_jump.sum()} times"
