@@ -8,8 +8,7 @@ For example:
 The robot is PointPush in real time: `step` moves the point, then sleeps until the end of the control period
 of 50 ms (20 Hz). The agent is SAC with two layers of 256 units and batches of 256. A deviation is the
 difference between 50 ms and the time from the beginning of one step to that of the next, within an episode.
-The loop that only sleeps shows the accuracy of the machine. In the last row, the run makes its updates
-between the steps, as it does without `real`.
+The loop that only sleeps shows the accuracy of the machine.
 """
 
 from __future__ import annotations

@@ -193,7 +193,6 @@ QUESTIONS = {
         "replay_gpu",
         "solve_gpu",
         "agents_gpu",
-        "snapshot",
     ],
 }
 """Names of the pages of results, without suffix, by topic."""

@@ -23,7 +23,6 @@ PAGES = {
     "replay_gpu": ([], {"1", "64"}),
     "replay_priorities": ([], {"her-toolkit"}),
     "sb3_success": ([], {"Stable-Baselines3", 'her_wrappers, termination="keep"'}),
-    "snapshot": ([], {"save", "load"}),
 }
 
 
@@ -44,7 +43,7 @@ def test_a_quick_run_writes_a_page_with_a_row_for_each_variant(name, tmp_path, m
     if quick := getattr(module, "QUICK", None):
         short = SHORT if isinstance(quick, Timing) else replace(quick, timing=SHORT)
         monkeypatch.setattr(module, "QUICK", short)
-    smaller = {"real_time": ("PERIOD", 0.002), "snapshot": ("TURNS", 1), "agents": ("EPISODES", 3)}
+    smaller = {"real_time": ("PERIOD", 0.002), "agents": ("EPISODES", 3)}
     if name in smaller:
         monkeypatch.setattr(module, *smaller[name])
     page = tmp_path / "page.md"

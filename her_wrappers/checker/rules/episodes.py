@@ -399,10 +399,7 @@ def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
     right='return {"observation": np.concatenate([gripper, block]), "achieved_goal": block, ...}',
 )
 def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
-    """The observation does not show an achieved goal, such as an object, so that most agents do not see it.
-
-    Most agents, such as those of her train, read observation and desired_goal, but not achieved_goal.
-    """
+    """The observation does not show an achieved goal, such as an object, so most agents do not see it."""
     if found := _search(lab, find_hidden_goal):
         yield Violation(f"{found} cannot be predicted from the observation")
 

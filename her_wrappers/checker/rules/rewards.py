@@ -276,10 +276,7 @@ difference = (achieved_goal - desired_goal + np.pi) % (2 * np.pi) - np.pi
 return -np.float64(abs(difference)[..., 0] > 0.1)""",
 )
 def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
-    """A goal component wraps around like an angle, but rewards do not know that both ends of it are near.
-
-    Or a quaternion changes its sign, and rewards do not know that q and -q are the same rotation.
-    """
+    """A goal component wraps around like an angle, or a quaternion changes sign, and rewards ignore this."""
     pairs = [(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps]
     shapes = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}
     if (

@@ -116,10 +116,7 @@ while self._reached(self.start, self.goal):
     self.goal = self._draw_goal()""",
 )
 def success_at_reset(lab: Lab) -> Iterator[Violation]:
-    """Most episodes start with their goal reached, so agents learn nothing.
-
-    This is a warning if all desired goals, or all relabeled goals, are reached everywhere.
-    """
+    """Most episodes start with their goal reached (a warning if all desired or relabeled goals are)."""
     resets, flags = lab.rollout.resets, [flag_of(record.info) for record in lab.rollout.resets]
     solved = [
         flag if flag is not None else lab.is_sparse and lab.is_rewarded_as_success(record)
