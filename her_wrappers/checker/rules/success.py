@@ -147,7 +147,7 @@ def _distance(achieved: Any, desired: Any) -> float:
     severity="warning",
     fix="use one unit and one frame for both goals, and draw goals that an episode can reach",
     needs=("steps", "goals"),
-    wrong="self.goal = 1000 * self._draw_goal()  # in millimetres; the position is in metres",
+    wrong="self.goal = 1000 * self._draw_goal()  # in millimeters; the position is in meters",
     right="self.goal = self._draw_goal()",
 )
 def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:

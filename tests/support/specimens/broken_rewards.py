@@ -269,7 +269,7 @@ class LeavesTheGoalOfAll(Lost):
         return np.stack([self.np_random.uniform(-1, 1, 2), np.zeros(2)]).astype(self.dtype)
 
 
-class GoalInMillimetres(NeverTerminates, breaks="GE211"):
+class GoalInMillimeters(NeverTerminates, breaks="GE211"):
     """The desired goal is in another unit than the achieved goal."""
 
     horizon = 8
