@@ -393,8 +393,8 @@ def states_held(facts: Facts) -> Iterator[Violation]:
     if period > 1 and same.sum() >= 30 and len(np.unique(episodes[1:][same])) >= FEW_EPISODES:
         sample: Any = facts.sample
         is_held = _is_unchanged(sample)[facts.speeds[: sample.num_steps] == 0].mean() > 0.9
-        cause = f"state changes only in every step number {period}, as if it was recorded {period} times"
-        slow = f"achieved goal changes only in every step number {period}, but the observation in most steps"
+        cause = f"state changes only every {period} steps, as if it was recorded {period} times"
+        slow = f"achieved goal changes only every {period} steps, but the observation in most steps"
         yield Violation(f"the {cause if is_held else slow}")
 
 
