@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.functions import batched_terminated
 from her_wrappers.goals.interface import find_function, require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
@@ -164,7 +165,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
         self._reuse_watch = ReuseWatch(self._shapes.state_spec)
-        self._warned_of_infos = False
+        self._warned_of_infos = self._warned_of_length = False
         inner: Any = None if env is None else env.unwrapped
         first = inner.envs[0] if isinstance(inner, DummyVecEnv) else None
         if self.her_ratio > 0:
@@ -203,7 +204,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             gamma=gamma,
             info_keys=(STEP,) if copy_info_dict else (),
             seed=seed,
-            demonstrations=None if demonstrations is None else self._read(demonstrations),
+            demonstrations=self._read(demonstrations)
+            if isinstance(demonstrations, Demonstrations)
+            else demonstrations,
         )
         self._batches = TensorBatches(self.her_buffer, seed, discounts=n_steps > 1)
 
@@ -274,6 +277,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         lengths = self._open.lengths
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         if over:
+            if not (self._warned_of_length or all(ended[i] for i in over)):
+                self._warned_of_length = True
+                got = f"buffer_size / n_envs = {self.buffer_size} steps"
+                warn_user(f"an episode is longer than {got}, so it is truncated; increase buffer_size")
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
             flags = [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)]
             episodes = self._store(over, flags)
@@ -335,6 +342,28 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             f"HerReplayBuffer has no attribute {name!r} (it stores whole episodes instead of the arrays of "
             "SB3's class); use buffer.her_buffer.episodes() or buffer.sample()"
         )
+
+    def set_env(self, env: VecEnv) -> None:
+        """Set the environment that computes rewards, for example of a buffer that was loaded from a file.
+
+        Args:
+            env: Vector environment with the spaces and the number of environments of the buffer.
+
+        Raises:
+            ValueError: The buffer has an environment already, or the environment differs from the buffer.
+        """
+        names = "observation_space", "action_space"
+        pairs = [("num_envs", self.n_envs, env.num_envs)]
+        pairs += [(name, getattr(self, name), getattr(env, name)) for name in names]
+        for name, mine, other in pairs:
+            if mine != other and not (
+                isinstance(mine, gym.Space)
+                and SpaceSpec.of(name, mine).same_arrays(SpaceSpec.of(name, other))
+            ):
+                raise ValueError(
+                    f"{name} of env must be that of the buffer, {mine}, got {other}; make a new buffer"
+                )
+        super().set_env(env)
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
         """Close and store the open episodes of ``envs``; arguments and result are those of `_open.finish`."""
