@@ -124,6 +124,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         >>> model = SAC("MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer)
     """
 
+    _warned_of_length = False
+
     @removed_arguments("HerReplayBuffer", FORMER_ARGUMENTS)
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
@@ -165,7 +167,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
         self._reuse_watch = ReuseWatch(self._shapes.state_spec)
-        self._warned_of_infos = self._warned_of_length = False
+        self._warned_of_infos = False
         inner: Any = None if env is None else env.unwrapped
         first = inner.envs[0] if isinstance(inner, DummyVecEnv) else None
         if self.her_ratio > 0:
@@ -344,25 +346,18 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         )
 
     def set_env(self, env: VecEnv) -> None:
-        """Set the environment that computes rewards, for example of a buffer that was loaded from a file.
-
-        Args:
-            env: Vector environment with the spaces and the number of environments of the buffer.
+        """Set the environment that computes rewards, for example after the buffer was loaded from a file.
 
         Raises:
-            ValueError: The buffer has an environment already, or the environment differs from the buffer.
+            ValueError: ``env`` has another number of environments or other observations than the buffer, or
+                the buffer has an environment already.
         """
-        names = "observation_space", "action_space"
-        pairs = [("num_envs", self.n_envs, env.num_envs)]
-        pairs += [(name, getattr(self, name), getattr(env, name)) for name in names]
-        for name, mine, other in pairs:
-            if mine != other and not (
-                isinstance(mine, gym.Space)
-                and SpaceSpec.of(name, mine).same_arrays(SpaceSpec.of(name, other))
-            ):
-                raise ValueError(
-                    f"{name} of env must be that of the buffer, {mine}, got {other}; make a new buffer"
-                )
+        specs = [SpaceSpec.of("observation", each.observation_space) for each in (self, env)]
+        if env.num_envs != self.n_envs or not specs[0].same_arrays(specs[1]):
+            raise ValueError(
+                f"env must have {self.n_envs} environments with the space {self.observation_space}, as "
+                f"the buffer has, got {env.num_envs} with {env.observation_space}; make a new buffer"
+            )
         super().set_env(env)
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:

@@ -108,9 +108,7 @@ def validated(strategy: Strategy, t: Ints, length: Ints, rng: np.random.Generato
     try:
         chosen = strategy(*given, rng)
     except Exception as error:
-        error.add_note(
-            "raised by a goal selection strategy, called with (t, length, rng); t and length are (B,)"
-        )
+        error.add_note("raised by a goal selection strategy, called with (t, length, rng)")
         raise
     require_result("a goal selection strategy", chosen, f"integers of shape {t.shape}")
     states = np.asarray(chosen)

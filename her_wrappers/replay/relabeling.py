@@ -85,9 +85,7 @@ def reads_unstored_info(name: str, key: str) -> str:
 def follows_recorded(name: str, flags: Sequence[str]) -> str:
     """Return the warning about a function ``name`` whose results are the recorded ones for any goal."""
     if name == "reward_fn":
-        return (
-            "reward_fn returns batch.rewards, which are recorded; compute rewards from the goals of the batch"
-        )
+        return "reward_fn returns batch.rewards, which are recorded; compute them from the goals of the batch"
     return f"{name} reads info {flags[0]!r}, so relabeled rewards are wrong; {remedy_for_infos(flags)}"
 
 
@@ -333,26 +331,24 @@ def _require_two_rewards(seen: SeenRewards, others: np.ndarray) -> SeenRewards:
 
 
 def require_reward(compute_reward: Any, reward_fn: Any) -> tuple[str, Any]:
-    """Return the name and the function that computes rewards; raise TypeError for wrong parameters."""
-    name, function, count = "compute_reward", compute_reward, 3
+    """Return the name of the given function and the function; raise TypeError for wrong parameters."""
+    name, function, takes = "compute_reward", compute_reward, "(achieved_goal, desired_goal, info)"
     if reward_fn is not None:
-        name, function, count = "reward_fn", reward_fn, 1
-    takes = ["batch"] if count == 1 else []
-    require_function(name, function, *takes)
+        name, function, takes = "reward_fn", reward_fn, "one Batch"
+    require_function(name, function, takes)
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # some builtin functions have no signature
         return name, function
     try:
-        signature.bind(*[None] * count)
+        signature.bind(*takes.split(","))
     except TypeError as error:
-        expected = "one Batch" if count == 1 else "(achieved_goal, desired_goal, info)"
         fix = "correct its parameters"
         if next(iter(signature.parameters), "") == "self":
             fix = f"pass the bound method, such as env.unwrapped.{function.__name__}"
-        elif count == 1 and len(signature.parameters) == 3:
-            fix = "pass a function of (achieved_goal, desired_goal, info) as compute_reward="
-        raise TypeError(f"{name} must be a function of {expected}, got {function}: {error}; {fix}") from error
+        elif name == "reward_fn" and len(signature.parameters) == 3:
+            fix = "pass it as compute_reward="
+        raise TypeError(f"{name} must be a function of {takes}, got {function}: {error}; {fix}") from error
     return name, function
 
 

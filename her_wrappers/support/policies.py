@@ -36,11 +36,11 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
             advice = "Stable-Baselines3's predict returns (action, state); return only the action"
         raise PolicyError(f"the policy must return an action of {space}, got {got}; {advice}")
     if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        array, size = try_as_array(action), math.prod(space.shape)
-        if (
-            array.dtype.kind in "OSU" or array.size != size
-        ):  # environments may accept other shapes of one size
-            got = f"an array of shape {array.shape}" if array.dtype.kind in NUMBERS else type(action).__name__
+        array = try_as_array(action)
+        is_number = array.dtype.kind in NUMBERS
+        # Environments may accept other shapes of the same size.
+        if not is_number or array.size != math.prod(space.shape):
+            got = f"an array of shape {array.shape}" if is_number else type(action).__name__
             raise PolicyError(f"the policy must return an action of {space}, got {got}")
         if array.dtype.kind == "f" and np.isnan(array).any() and not _has_nan(observation):
             raise PolicyError(f"the policy must return an action of {space}, got NaN: {array}")

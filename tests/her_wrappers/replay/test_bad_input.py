@@ -392,7 +392,7 @@ def test_actions_that_a_discrete_space_lacks_are_errors(space, actions):
         rows = np.array([space.sample() for _ in range(4)], space.dtype)
         if wrong is not None:
             rows[2] = wrong
-            with pytest.raises(ValueError, match="actions must be at least .* at step 2"):
+            with pytest.raises(ValueError, match=r"actions must be at least .* at step 2"):
                 buffer.add_episode(replace(episode, actions=rows))
         else:
             buffer.add_episode(replace(episode, actions=rows))
@@ -426,7 +426,7 @@ def test_reward_functions_of_other_parameters(options, word):
 @pytest.mark.parametrize("name", ["compute_reward", "reward_fn", "goal_selection_strategy"])
 def test_functions_that_return_nothing(name):
     options = {"compute_reward": None} if name == "reward_fn" else {}
-    with pytest.raises(ValueError, match="must return .*got None; add a return statement"):
+    with pytest.raises(ValueError, match=r"must return .*got None; add a return statement"):
         filled(**options | {name: lambda *batch: None}).sample(8)
 
 
