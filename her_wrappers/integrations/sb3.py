@@ -352,8 +352,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             ValueError: ``env`` has another number of environments or other observations than the buffer, or
                 the buffer has an environment already.
         """
-        specs = [SpaceSpec.of("observation", each.observation_space) for each in (self, env)]
-        if env.num_envs != self.n_envs or not specs[0].same_arrays(specs[1]):
+        given: Any = (self.observation_space, env.observation_space)
+        mine, other = (SpaceSpec.of("observation", space) for space in given)
+        if env.num_envs != self.n_envs or not mine.same_arrays(other):
             raise ValueError(
                 f"env must have {self.n_envs} environments with the space {self.observation_space}, as "
                 f"the buffer has, got {env.num_envs} with {env.observation_space}; make a new buffer"

@@ -39,7 +39,7 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
         array = try_as_array(action)
         is_number = array.dtype.kind in NUMBERS
         # Environments may accept other shapes of the same size.
-        if not is_number or array.size != math.prod(space.shape):
+        if not is_number or array.size != math.prod(space.shape or ()):
             got = f"an array of shape {array.shape}" if is_number else type(action).__name__
             raise PolicyError(f"the policy must return an action of {space}, got {got}")
         if array.dtype.kind == "f" and np.isnan(array).any() and not _has_nan(observation):

@@ -278,7 +278,7 @@ RESULTS = [
     (lambda a: -1.0, ValueError, "shape"),
     (lambda a: np.full(len(a), "no"), ValueError, "<U2"),
     (lambda a: np.zeros(len(a), complex), ValueError, "complex128"),
-    (lambda a: None, ValueError, "object"),
+    (lambda a: None, ValueError, "got None; add a return"),
     (lambda a: np.full(len(a), np.nan), ValueError, "nan at row 0"),
     (lambda a: np.full(len(a), 1e39), ValueError, "finite"),
 ]

@@ -413,12 +413,12 @@ def in_place(achieved_goal, desired_goal, info):
 )
 def test_functions_that_change_arguments_or_return_nothing_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
-        filled(**options).sample(8)
+        filled(**options)[0].sample(8)
 
 
 def test_a_reward_fn_that_returns_the_recorded_rewards_gives_a_warning():
     with pytest.warns(UserWarning, match="reward_fn returns batch.rewards"):
-        filled(compute_reward=None, reward_fn=lambda batch: batch.rewards + 0).sample(8)
+        filled(compute_reward=None, reward_fn=lambda batch: batch.rewards + 0)[0].sample(8)
 
 
 def at_goals(num_envs=3):
