@@ -26,6 +26,7 @@ class _Recorder:
     """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`: ``step``, ``truncate`` and ``close``."""
 
     env: Any
+    _sinks: Sinks
 
     def _record(
         self,

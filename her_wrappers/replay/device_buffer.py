@@ -169,9 +169,9 @@ class DeviceReplayBuffer:
         )
         self._components = self.options.mixture.components
         self._rule = resolve_termination(termination, compute_terminated)
-        self._reward_name, self._reward = (
-            require_reward(compute_reward, reward_fn) if self._components else ("compute_reward", None)
-        )
+        self._reward_name, self._reward = "compute_reward", compute_reward  # unused if nothing is relabeled
+        if self._components:
+            self._reward_name, self._reward = require_reward(compute_reward, reward_fn)
         self.generator = torch.Generator(self.device)
         self.generator.manual_seed(seed) if seed is not None else self.generator.seed()
         self._num_adds = self._num_samples = 0

@@ -56,7 +56,8 @@ def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.
 def call_unchanged(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
     """Return the result of the user's function; raise ValueError if it changed a tensor in place."""
     trees = [vars(each) if isinstance(each, Batch) else each for each in arguments]
-    leaves = [x for x in leaf_arrays(tuple(trees)) if isinstance(x, torch.Tensor) and not x.is_inference()]
+    found: list[Any] = leaf_arrays(tuple(trees))
+    leaves = [each for each in found if isinstance(each, torch.Tensor) and not each.is_inference()]
     before = [leaf._version for leaf in leaves]  # noqa: SLF001 - increases with each change in place
     result = function(*arguments)
     if before != [leaf._version for leaf in leaves]:  # noqa: SLF001
