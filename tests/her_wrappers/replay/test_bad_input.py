@@ -392,7 +392,7 @@ def test_actions_that_a_discrete_space_lacks_are_errors(space, actions):
         rows = np.array([space.sample() for _ in range(4)], space.dtype)
         if wrong is not None:
             rows[2] = wrong
-            with pytest.raises(ValueError, match=r"actions must be at least .* at step 2"):
+            with pytest.raises(ValueError, match=r"actions must be from .* at step 2"):
                 buffer.add_episode(replace(episode, actions=rows))
         else:
             buffer.add_episode(replace(episode, actions=rows))
