@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
 from her_wrappers.data.trees import leaf_arrays, map_tree
-from her_wrappers.support.arguments import require_function
+from her_wrappers.support.arguments import require_function, require_result
 from her_wrappers.support.user_warning import warn_user
 
 GoalFunction: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -44,7 +44,10 @@ def are_trivial(compute_reward: GoalFunction, achieved_goal: Any, goal: Any, inf
 
 
 def batched_terminated(
-    function: GoalFunction | None, goal_space: spaces.Space[Any], source: Any = None
+    function: GoalFunction | None,
+    goal_space: spaces.Space[Any],
+    source: Any = None,
+    name: str = "compute_terminated",
 ) -> GoalFunction | None:
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 
@@ -52,16 +55,18 @@ def batched_terminated(
     infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
     for example because it uses ``if`` on a comparison of goals. Return None if ``function`` is None or raises
     NotImplementedError. Raise TypeError if it does not take three arguments, and ValueError if it returns
-    another shape than () or (N,) for N goals. If ``function`` only calls a function, pass that as ``source``.
+    None or another shape than () or (N,) for N goals. If ``function`` only calls a function, pass that as
+    ``source``. ``name`` is the name of ``function`` in messages.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
-    require_function("compute_terminated", function)
+    require_function(name, function)
     for count in (2, 3):
         goals = batch_space(goal_space, count)
         goals.seed(count)
         try:
-            shape = np.shape(function(goals.sample(), goals.sample(), [{} for _ in range(count)]))
+            result = function(goals.sample(), goals.sample(), [{} for _ in range(count)])
+            shape = np.shape(result)
         except NotImplementedError:
             return None
         except ConnectionError:
@@ -71,18 +76,19 @@ def batched_terminated(
                 inspect.signature(function).bind(None, None, None)
             except TypeError:
                 raise TypeError(
-                    f"compute_terminated must be a function of (achieved_goal, desired_goal, info): {error}"
+                    f"{name} must be a function of (achieved_goal, desired_goal, info): {error}"
                 ) from error
             except ValueError:  # some builtin functions have no signature
                 pass
             return BatchedTermination(function)
+        require_result(name, result, "(B,) bools")
         if shape == ():
             return BatchedTermination(
                 function, is_rowwise=True, reads_nothing=_reads_nothing(source or function)
             )
         if shape != (count,):
             raise ValueError(
-                f"compute_terminated must return shape ({count},), one bool for each of {count} goals, got "
+                f"{name} must return shape ({count},), one bool for each of {count} goals, got "
                 f"shape {shape}; keep the first axis, and reduce over all others"
             )
     return function

@@ -112,10 +112,19 @@ def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
         observation_space, action_space = env.observation_space, env.action_space
     else:
         raise TypeError(
-            f"env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got {type(env).__name__}; "
-            "instead of an id, pass gymnasium.make(id)"
+            "env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got "
+            f"{getattr(env, '__name__', type(env).__name__)}; {remedy_for_env(env)}"
         )
     return require_goal_space(observation_space), action_space
+
+
+def remedy_for_env(value: Any) -> str:
+    """Return advice for a user who passed ``value``, which is not an environment."""
+    if callable(value):  # a class or a function
+        return f"call it: pass {getattr(value, '__name__', 'it')}()"
+    if hasattr(value, "single_observation_space"):
+        return "for a GoalSimulator, use DeviceReplayBuffer, or pass its as_vector_env()"
+    return "instead of an id, pass gymnasium.make(id)"
 
 
 def require_distinct(vector_env: Any) -> None:
@@ -190,20 +199,20 @@ def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | 
     """
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
-        layers = () if env is None else _layers(env)
-        has_function = (each for each in layers if inspect.getattr_static(each, "compute_reward", None))
+        found = () if env is None else layers(env)
+        has_function = (each for each in found if inspect.getattr_static(each, "compute_reward", None))
         owner = next(has_function, env)
     own = getattr(owner, "single_observation_space", getattr(owner, "observation_space", None))
     return own.spaces.get("achieved_goal") if isinstance(own, spaces.Dict) else None
 
 
-def _layers(env: Any) -> Iterator[Any]:
+def layers(env: Any) -> Iterator[Any]:
     """Yield ``env`` and the layers in it, outermost first; in a SyncVectorEnv, only the first environment."""
     yield env
     if isinstance(env, gym.vector.SyncVectorEnv):
-        yield from _layers(env.envs[0])
+        yield from layers(env.envs[0])
     elif isinstance(env, gym.Wrapper | gym.vector.VectorWrapper):
-        yield from _layers(env.env)
+        yield from layers(env.env)
 
 
 def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:

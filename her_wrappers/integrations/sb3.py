@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.functions import batched_terminated
 from her_wrappers.goals.interface import find_function, require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
@@ -123,6 +124,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         >>> model = SAC("MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer)
     """
 
+    _warned_of_length = False
+
     @removed_arguments("HerReplayBuffer", FORMER_ARGUMENTS)
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
@@ -203,7 +206,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             gamma=gamma,
             info_keys=(STEP,) if copy_info_dict else (),
             seed=seed,
-            demonstrations=None if demonstrations is None else self._read(demonstrations),
+            demonstrations=self._read(demonstrations)
+            if isinstance(demonstrations, Demonstrations)
+            else demonstrations,
         )
         self._batches = TensorBatches(self.her_buffer, seed, discounts=n_steps > 1)
 
@@ -274,6 +279,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         lengths = self._open.lengths
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         if over:
+            if not (self._warned_of_length or all(ended[i] for i in over)):
+                self._warned_of_length = True
+                got = f"buffer_size / n_envs = {self.buffer_size} steps"
+                warn_user(f"an episode is longer than {got}, so it is truncated; increase buffer_size")
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
             flags = [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)]
             episodes = self._store(over, flags)
@@ -335,6 +344,22 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             f"HerReplayBuffer has no attribute {name!r} (it stores whole episodes instead of the arrays of "
             "SB3's class); use buffer.her_buffer.episodes() or buffer.sample()"
         )
+
+    def set_env(self, env: VecEnv) -> None:
+        """Set the environment that computes rewards, for example after the buffer was loaded from a file.
+
+        Raises:
+            ValueError: ``env`` has another number of environments or other observations than the buffer, or
+                the buffer has an environment already.
+        """
+        given: Any = (self.observation_space, env.observation_space)
+        mine, other = (SpaceSpec.of("observation", space) for space in given)
+        if env.num_envs != self.n_envs or not mine.same_arrays(other):
+            raise ValueError(
+                f"env must have {self.n_envs} environments with the space {self.observation_space}, as "
+                f"the buffer has, got {env.num_envs} with {env.observation_space}; make a new buffer"
+            )
+        super().set_env(env)
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
         """Close and store the open episodes of ``envs``; arguments and result are those of `_open.finish`."""

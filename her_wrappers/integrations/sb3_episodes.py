@@ -89,9 +89,10 @@ class Sb3Shapes:
         self._action_shape = n_envs, get_action_dim(action_space)
         self._action_space = action_space
         if isinstance(action_space, spaces.Box):
-            # SB3 casts float64 to float32, and scales actions to [-1, 1].
+            # SB3 casts float64 to float32, and scales actions with bounds to [-1, 1].
             dtype: Any = ReplayBuffer._maybe_cast_dtype(action_space.dtype)  # noqa: SLF001 - SB3's own rule
-            self.actions = spaces.Box(-1, 1, self._action_shape[1:], dtype)
+            bound = 1 if action_space.is_bounded() else np.inf
+            self.actions = spaces.Box(-bound, bound, self._action_shape[1:], dtype)
         self.state_spec = SpaceSpec.of("observation", self.states)
         self.action_spec = SpaceSpec.of("action", self.actions)
         self.n_envs = n_envs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,8 +55,16 @@ class EpisodeErrors:
         return self._skipped
 
 
+def require_no_path(name: str, episodes: object) -> None:
+    """Raise TypeError if ``episodes``, the argument ``name``, is the path of an archive."""
+    if isinstance(episodes, str | os.PathLike):
+        fix = f"pass EpisodeArchive({os.fspath(episodes)!r})"
+        raise TypeError(f"{name} takes episodes, got the path {os.fspath(episodes)!r}; {fix}")
+
+
 def numbered(episodes: Iterable[Episode]) -> Iterator[tuple[int, Episode]]:
     """Yield (number, episode), like ``enumerate``; raise TypeError unless all elements are `Episode`."""
+    require_no_path("episodes", episodes)
     if not isinstance(episodes, Iterable):
         fix = "; write [episode]" if isinstance(episodes, Episode) else ""
         got = type(episodes).__name__

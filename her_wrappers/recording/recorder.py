@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.autoreset import declared_mode, resets_itself
-from her_wrappers.goals.interface import require_distinct
+from her_wrappers.goals.interface import layers, remedy_for_env, require_distinct
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.support.arguments import require_count, require_keys
@@ -26,20 +26,25 @@ class _Recorder:
     """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`: ``step``, ``truncate`` and ``close``."""
 
     env: Any
+    _sinks: Sinks
 
     def _record(
         self,
+        env: Any,
         sinks: Sinks,
         spaces: tuple[Any, Any],
         info_keys: Iterable[str],
         action_key: str | None,
         **options: Any,
     ) -> None:
-        """Prepare recording for ``sinks``; ``options`` are further arguments of `EpisodeAccumulator`."""
+        """Prepare recording of ``env``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
         if action_key is not None and not isinstance(spaces[1].shape, tuple):
             raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {spaces[1]}")
+        for layer in layers(env):
+            if isinstance(layer, _Recorder):
+                sinks.require_other(layer._sinks)  # noqa: SLF001 - same class
         self._sinks, self._action_key, self._is_warned = sinks, action_key, False
         self._ended, self._is_watched = 0, True  # number of episodes; whether infos are searched
         self._spaces = spaces
@@ -171,7 +176,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         TypeError: ``env`` is not a single environment, a sink is neither callable nor has ``add_episodes``,
             ``info_keys`` is not a list of strings, elements of a space are not arrays of a fixed shape, or
             ``action_key`` is given for actions that are not one array.
-        ValueError: ``max_episode_steps`` is not an integer of at least 1, or ``on_error`` is not valid.
+        ValueError: ``max_episode_steps`` is not an integer of at least 1, ``on_error`` is not valid, or a
+            sink is given twice, also to a recorder inside of ``env``.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -198,12 +204,13 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         action_key: str | None = None,
     ) -> None:
         if not isinstance(env, gym.Env):
-            use = "; use VectorEpisodeRecorder" if isinstance(env, gym.vector.VectorEnv) else ""
-            raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}{use}")
+            is_vector = isinstance(env, gym.vector.VectorEnv)
+            use = "use VectorEpisodeRecorder" if is_vector else remedy_for_env(env)
+            raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}; {use}")
         spaces = env.observation_space, env.action_space
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
         options: dict[str, Any] = {"max_steps": max_episode_steps, "mode": mode}
-        self._record(Sinks(sinks, on_error), spaces, info_keys, action_key, **options)
+        self._record(env, Sinks(sinks, on_error), spaces, info_keys, action_key, **options)
         super().__init__(env)
 
     @property
@@ -268,7 +275,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             ``info_keys`` is not a list of strings, elements of a space are not arrays of a fixed shape, or
             ``action_key`` is given for actions that are not one array.
         ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object more
-            than once, ``max_episode_steps`` is not an integer of at least 1, or ``on_error`` is not valid.
+            than once, ``max_episode_steps`` is not an integer of at least 1, ``on_error`` is not valid, or a
+            sink is given twice, also to a recorder inside of ``env``.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -292,9 +300,9 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         action_key: str | None = None,
     ) -> None:
         if not isinstance(env, gym.vector.VectorEnv):
-            use = "; use EpisodeRecorder" if isinstance(env, gym.Env) else ""
+            use = "use EpisodeRecorder" if isinstance(env, gym.Env) else remedy_for_env(env)
             raise TypeError(
-                f"VectorEpisodeRecorder needs a gymnasium VectorEnv, got {type(env).__name__}{use}"
+                f"VectorEpisodeRecorder needs a gymnasium VectorEnv, got {type(env).__name__}; {use}"
             )
         require_distinct(env)
         mode = declared_mode(env)
@@ -308,6 +316,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an end,
         # even if a call of reset() came in between.
         self._record(
+            env,
             Sinks(sinks, on_error),
             (env.single_observation_space, env.single_action_space),
             info_keys,

@@ -81,11 +81,23 @@ class Sinks:
             owner = getattr(sink, "__self__", None) if is_method else sink
             add_episodes = getattr(owner, "add_episodes", None)
             if add_episodes is None and not callable(sink):
-                raise TypeError(f"a sink must be callable or have a method add_episodes(), got {sink!r}")
+                fix = "; pass its method append" if hasattr(sink, "append") else ""
+                raise TypeError(f"a sink must be callable or have a method add_episodes(), got {sink!r}{fix}")
+            if any(call == (add_episodes or sink) for _, call, _ in self._receivers):
+                raise ValueError(f"each sink must be given once, got {name} twice; remove one of both")
             self._receivers.append((name, add_episodes or sink, add_episodes is not None))
             keys += require_keys(f"info_keys of {name}", getattr(owner, "info_keys", ()))
         self.info_keys = tuple(dict.fromkeys(keys))  # infos that the sinks need
         self._is_in_worker = _is_in_worker()
+
+    def require_other(self, inner: Sinks) -> None:
+        """Raise ValueError if a recorder inside of the environment delivers to a sink of this object too."""
+        for name, call, _ in self._receivers:
+            if any(call == other for _, other, _ in inner._receivers):
+                raise ValueError(
+                    f"the sink {name} would get each episode twice, since a recorder inside of env delivers "
+                    "to it already; pass the environment without this recorder"
+                )
 
     def require_reachable(self) -> None:
         """Raise RuntimeError if a sink keeps episodes in the memory of a worker of a vector environment."""

@@ -17,7 +17,7 @@ from her_wrappers.data.trees import Tree
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import AnyEnv, GoalInterface, find_function, goal_spaces, require_goal_space
 from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of, require_no_path
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.open_episodes import OpenEpisodes
@@ -577,6 +577,7 @@ def _require_device(device: Any, *spaces_: spaces.Space[Any]) -> torch.device:
 
 
 def _iterate(method: str, episodes: Any) -> Iterator[Episode]:
+    require_no_path(f"{method}()", episodes)
     if not isinstance(episodes, Iterable):
         got = "one Episode; use add_episode()" if isinstance(episodes, Episode) else type(episodes).__name__
         raise TypeError(f"{method}() takes an iterable of episodes, got {got}")

@@ -16,6 +16,7 @@ from torch import Tensor
 from her_wrappers.data.arrays import ArrayFile, as_corrupt, write_arrays
 from her_wrappers.goals.functions import GoalFunction, rewards_agree
 from her_wrappers.goals.interface import OBSERVATION_KEYS, require_goal_space
+from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.batch import Batch, Provenance, Statistics, statistics_of
@@ -31,11 +32,13 @@ from her_wrappers.replay.options import (
 from her_wrappers.replay.relabeling import (
     BatchFunction,
     TerminationMode,
+    follows_recorded,
     reads_unstored_info,
+    require_reward,
     resolve_termination,
 )
-from her_wrappers.replay.tensors import find_device, is_capturing
-from her_wrappers.support.arguments import require_count, require_function
+from her_wrappers.replay.tensors import call_unchanged, find_device, is_capturing
+from her_wrappers.support.arguments import require_count
 from her_wrappers.support.user_warning import warn_user
 
 KIND, VERSION = "replay buffer on a device", 1
@@ -166,10 +169,9 @@ class DeviceReplayBuffer:
         )
         self._components = self.options.mixture.components
         self._rule = resolve_termination(termination, compute_terminated)
-        self._reward_name = "compute_reward" if reward_fn is None else "reward_fn"
-        self._reward: Any = compute_reward if reward_fn is None else reward_fn
+        self._reward_name, self._reward = "compute_reward", compute_reward  # unused if nothing is relabeled
         if self._components:
-            require_function(self._reward_name, self._reward, *(["batch"] if reward_fn is not None else []))
+            self._reward_name, self._reward = require_reward(compute_reward, reward_fn)
         self.generator = torch.Generator(self.device)
         self.generator.manual_seed(seed) if seed is not None else self.generator.seed()
         self._num_adds = self._num_samples = 0
@@ -337,7 +339,7 @@ class DeviceReplayBuffer:
                 by_goal, by_own_goal = rewards == best, self._rewards(batch, own_goal, info) == best
             else:
                 by_goal, by_own_goal = (
-                    self._call("compute_terminated", (achieved, each, info), len(rewards)).bool()
+                    self._call(self._rule.name, (achieved, each, info), len(rewards)).bool()
                     for each in (goal, own_goal)
                 )
             terminations = by_goal | (terminations & ~by_own_goal)
@@ -360,9 +362,9 @@ class DeviceReplayBuffer:
 
     def _call(self, name: str, arguments: tuple[Any, ...], count: int) -> Tensor:
         """Call a function of the user; raise ValueError unless it returns a tensor of ``count`` numbers."""
-        function = self._rule.compute_terminated if name == "compute_terminated" else self._reward
+        function = self._rule.compute_terminated if name == self._rule.name else self._reward
         try:
-            result = function(*arguments)  # type: ignore[misc] # it is not None where it is needed
+            result = call_unchanged(name, function, arguments)
         except KeyError as error:
             key = error.args[0] if error.args else None
             if name != "reward_fn" and isinstance(key, str) and key not in arguments[2]:
@@ -483,6 +485,20 @@ class DeviceReplayBuffer:
                 f"{self._reward_name} returns {found:g} for a step whose recorded reward is {recorded:g}, so "
                 "original and relabeled rows disagree; record the rewards of the same function, as "
                 "GoalSimulator does by default",
+            )
+        flags = {key: (info[key] == 0).to(info[key].dtype) for key in FLAG_NAMES if key in info}
+        is_batch = self._reward_name == "reward_fn"
+        if not differ and (is_batch or flags):
+            changed = self._rewards(replace(batch, rewards=batch.rewards + 1), goal, info | flags)
+            if rewards_agree(changed, rewards + 1).all() if is_batch else (changed != rewards).any():
+                self._warn_once("recorded", follows_recorded(self._reward_name, list(flags)))
+        has_original = sum(each.share for each in self._components) < 1 - 1e-9  # rows that could contradict
+        goes_on = (rewards == best) & ~batch.terminations & ~batch.truncations
+        if self._rule.mode == "success" and has_original and "recorded" not in self._warned and goes_on.any():
+            self._warn_once(
+                "success",
+                'steps at their goals did not terminate, but with termination="success" relabeled steps '
+                "terminate there; if episodes do not end at their goals, leave termination= out",
             )
         if not self._rule.is_chosen and (batch.terminations & (rewards == best)).any():
             self._warn_once(

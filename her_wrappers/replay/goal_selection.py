@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from her_wrappers.support.arguments import require_count, require_number
+from her_wrappers.support.arguments import require_count, require_number, require_result
 
 Ints: TypeAlias = NDArray[np.integer[Any]]
 # `(t, length, rng) -> s`, all (B,) integers, with `0 <= t < length` and `1 <= s <= length`
@@ -105,7 +105,13 @@ def validated(strategy: Strategy, t: Ints, length: Ints, rng: np.random.Generato
     given = t.view(), length.view()
     for array in given:
         array.setflags(write=False)
-    states = np.asarray(strategy(*given, rng))
+    try:
+        chosen = strategy(*given, rng)
+    except Exception as error:
+        error.add_note("raised by a goal selection strategy, called with (t, length, rng)")
+        raise
+    require_result("a goal selection strategy", chosen, f"integers of shape {t.shape}")
+    states = np.asarray(chosen)
     if states.shape != t.shape or states.dtype.kind not in "iu":
         got = f"dtype {states.dtype} and shape {states.shape}"
         raise ValueError(f"a goal selection strategy must return integers of shape {t.shape}, got {got}")

@@ -250,7 +250,7 @@ class Lanes:
     def _checked(
         self, name: str, value: Any, dtype: torch.dtype | None = None, shape: tuple[int, ...] | None = None
     ) -> Tensor:
-        """Return ``value``; raise an error unless it is a tensor of N rows with this dtype and shape."""
+        """Return ``value`` without its graph; raise an error unless it has N rows of this dtype and shape."""
         if not isinstance(value, Tensor) or value.dtype != (dtype or value.dtype):
             got = value.dtype if isinstance(value, Tensor) else type(value).__name__
             expected_type = f"a tensor of {dtype or 'numbers'}"
@@ -261,7 +261,7 @@ class Lanes:
                 f"{name} must have shape {expected}, a row for each environment, on {self.device}, got "
                 f"{tuple(value.shape)} on {value.device}"
             )
-        return value
+        return value.detach()
 
     def add_demonstrations(self, episodes: Episodes, info_keys: tuple[str, ...]) -> None:
         """Write the demonstrations ``episodes`` to their lane."""

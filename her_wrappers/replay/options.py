@@ -11,7 +11,7 @@ import numpy as np
 
 from her_wrappers.data import Json
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of, numbered
+from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of, numbered, require_no_path
 from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.goal_selection import (
     DEFAULT_SAMPLED_GOALS,
@@ -69,7 +69,7 @@ class Demonstrations:
             batch size is not an integer, the product is rounded at random, so that its mean is exact.
 
     Raises:
-        TypeError: ``episodes`` is a single `Episode`.
+        TypeError: ``episodes`` is a single `Episode` or a path.
         ValueError: ``share`` is not a number in (0, 1).
 
     Example:
@@ -86,6 +86,7 @@ class Demonstrations:
     def __post_init__(self) -> None:
         share = require_number("share of Demonstrations", self.share, "(0, 1)")
         object.__setattr__(self, "share", share)  # a float, as in a saved file
+        require_no_path("Demonstrations()", self.episodes)
         if isinstance(self.episodes, Episode):
             raise TypeError("Demonstrations() takes an iterable of episodes, got one Episode; pass [episode]")
 

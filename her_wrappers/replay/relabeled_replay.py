@@ -55,10 +55,20 @@ class RelabeledReplay:
                 options.compute_reward, options.reward_fn, rule, options.info_keys, options.gamma
             )
         self.options = options
-        self.checks = None if self.relabeler is None else EpisodeChecks(self.relabeler)
+        self.checks = self._make_checks(action_space)
         priority = options.prioritized
         self.priorities = None if priority is None else PrioritySampler(size, priority)
         self.sampler = Sampler(self.storage, self.priorities, options)
+
+    def _make_checks(self, action_space: spaces.Space[Any] | None) -> EpisodeChecks | None:
+        """Return the checks of episodes that will be added; None if nothing is relabeled."""
+        if self.relabeler is None:
+            return None
+        checks = EpisodeChecks(self.relabeler, action_space)
+        share = sum(each.share for each in self.options.mixture.components)
+        if self.relabeler.rule.mode == "success" and share > 1 - 1e-9:  # no original row contradicts the rule
+            checks.warned.add("missing terminations")
+        return checks
 
     def __len__(self) -> int:
         """Return the number of stored steps."""
@@ -205,6 +215,6 @@ class RelabeledReplay:
         self.storage.clear(self.storage.stored.end)
         if self.relabeler is not None:
             self.relabeler.seen = SeenRewards()
-            self.checks = EpisodeChecks(self.relabeler)
+            self.checks = self._make_checks(None if self.checks is None else self.checks.action_space)
         if self.priorities is not None:
             self.priorities.largest = INITIAL_PRIORITY

@@ -9,6 +9,7 @@ problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). So the rul
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -23,7 +24,7 @@ from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch
-from her_wrappers.support.arguments import require_function
+from her_wrappers.support.arguments import require_function, require_result
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -81,12 +82,20 @@ def reads_unstored_info(name: str, key: str) -> str:
     return f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
 
 
+def follows_recorded(name: str, flags: Sequence[str]) -> str:
+    """Return the warning about a function ``name`` whose results are the recorded ones for any goal."""
+    if name == "reward_fn":
+        return "reward_fn returns batch.rewards, which are recorded; compute them from the goals of the batch"
+    return f"{name} reads info {flags[0]!r}, so relabeled rewards are wrong; {remedy_for_infos(flags)}"
+
+
 class TerminationRule(NamedTuple):
     """How the terminations of relabeled steps are set."""
 
     mode: TerminationMode
     compute_terminated: GoalFunction | None  # only for the mode "recompute"
     is_chosen: bool  # if False ("keep" by default), a warning appears if the mode is wrong
+    name: str = "compute_terminated"  # of the function in messages
 
 
 class SeenRewards(NamedTuple):
@@ -107,9 +116,7 @@ class Relabeler:
         info_keys: Sequence[str],
         gamma: float,
     ) -> None:
-        self.reward_name = "compute_reward" if reward_fn is None else "reward_fn"
-        self._reward: Any = compute_reward if reward_fn is None else reward_fn
-        require_function(self.reward_name, self._reward, *(["batch"] if reward_fn is not None else []))
+        self.reward_name, self._reward = require_reward(compute_reward, reward_fn)
         self.rule, self._info_keys, self._gamma = rule, info_keys, gamma
         self.seen = SeenRewards()  # of the stored steps
 
@@ -177,7 +184,7 @@ class Relabeler:
 
     def _terminated(self, arguments: GoalArguments) -> Any:
         """Call ``compute_terminated``, and return its (B,) results as bools."""
-        name, count = "compute_terminated", len(arguments[2])
+        name, count = self.rule.name, len(arguments[2])
         result = self._call(name, self.rule.compute_terminated, arguments, count, "bools")
         bools = result.astype(np.bool_, copy=False)
         if bools is not result and np.count_nonzero(result == bools) < count:
@@ -196,8 +203,11 @@ class Relabeler:
             key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
             if key is not None and key in missing_keys(function, *arguments):
                 raise ValueError(reads_unstored_info(name, key)) from error
-            error.add_note(f"{name} raised this for a batch of steps; the stored transitions are unchanged")
+            infos = " with info, a list of one dict per step" if is_goal_function else ""
+            unchanged = "the stored transitions are unchanged"
+            error.add_note(f"{name} raised this for a batch of steps{infos}; {unchanged}")
             raise
+        require_result(name, result, f"{expected} of shape {(count,)}")
         result = np.asarray(result)
         if result.shape != (count,) or result.dtype.kind not in NUMBERS:
             fix = f"convert the result to {expected}"
@@ -320,6 +330,28 @@ def _require_two_rewards(seen: SeenRewards, others: np.ndarray) -> SeenRewards:
     return seen._replace(missed=missed)
 
 
+def require_reward(compute_reward: Any, reward_fn: Any) -> tuple[str, Any]:
+    """Return the name of the given function and the function; raise TypeError for wrong parameters."""
+    name, function, takes = "compute_reward", compute_reward, "(achieved_goal, desired_goal, info)"
+    if reward_fn is not None:
+        name, function, takes = "reward_fn", reward_fn, "one Batch"
+    require_function(name, function, takes)
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # some builtin functions have no signature
+        return name, function
+    try:
+        signature.bind(*takes.split(","))
+    except TypeError as error:
+        fix = "correct its parameters"
+        if next(iter(signature.parameters), "") == "self":
+            fix = f"pass the bound method, such as env.unwrapped.{function.__name__}"
+        elif name == "reward_fn" and len(signature.parameters) == 3:
+            fix = "pass it as compute_reward="
+        raise TypeError(f"{name} must be a function of {takes}, got {function}: {error}; {fix}") from error
+    return name, function
+
+
 def require_termination(choice: object) -> None:
     """Raise ValueError unless ``choice`` is a mode, a function or None."""
     modes = get_args(TerminationMode)
@@ -340,10 +372,11 @@ def resolve_termination(
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):
         function = choice if callable(choice) else compute_terminated
+        name = "termination" if callable(choice) else "compute_terminated"
         if goal_space is not None:
-            function = batched_terminated(function, goal_space)
+            function = batched_terminated(function, goal_space, name=name)
         if function is not None:
-            return TerminationRule("recompute", function, is_chosen=True)
+            return TerminationRule("recompute", function, is_chosen=True, name=name)
         if choice is not None:
             raise ValueError(
                 'termination="recompute" needs compute_terminated(achieved_goal, desired_goal, info), but '

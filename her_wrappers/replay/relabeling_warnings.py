@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.goals.functions import rewards_agree
 from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.relabeling import Bools, Relabeler, remedy_for_infos
+from her_wrappers.replay.relabeling import Bools, Relabeler, follows_recorded, remedy_for_infos
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.support.user_warning import warn_user
 
@@ -28,8 +31,10 @@ JUMP = 3.0  # a change in one step is a jump if it is this many times the larges
 class EpisodeChecks:
     """Checks the first added episodes and a decreasing share of later ones; warns once of each problem."""
 
-    def __init__(self, relabeler: Relabeler) -> None:
-        self._relabeler = relabeler
+    action_space: spaces.Space[Any] | None = None  # of the recorded actions; None: they are not checked
+
+    def __init__(self, relabeler: Relabeler, action_space: spaces.Space[Any] | None = None) -> None:
+        self._relabeler, self.action_space = relabeler, action_space
         self.subject = ""  # first words of each warning
         self._added = 0  # number of added episodes
         self.warned: set[str] = set()  # names of checks
@@ -42,6 +47,7 @@ class EpisodeChecks:
         self.warn_of_kept_terminations(episodes)
         if begin < len(episodes):
             part = episodes[begin : begin + BLOCK_EPISODES]
+            self._find_outer_actions(part)
             self._compare_rewards(part)
             self._find_missing_terminations(part)
         self._added += len(episodes)
@@ -100,6 +106,8 @@ class EpisodeChecks:
         computed = self._relabeler.rewards_of(episodes, "desired_goal")
         with np.errstate(all="ignore"):
             agree = rewards_agree(recorded, computed)
+        if agree.all() and "recorded outcome" not in self.warned:
+            self._find_recorded_outcome(episodes, computed)
         if agree.all() or "rewards" in self.warned:
             return
         i = int(agree.argmin())
@@ -124,20 +132,69 @@ class EpisodeChecks:
             f"{computed[i]:g}, and relabeled steps get rewards from {name}; {cause}",
         )
 
-    def _find_missing_terminations(self, episodes: Episodes) -> None:
-        """Warn if a recorded step did not terminate, but ``compute_terminated`` returns True for it."""
-        if self._relabeler.rule.mode != "recompute" or "missing terminations" in self.warned:
+    def _find_recorded_outcome(self, episodes: Episodes, computed: NDArray[np.float32]) -> None:
+        """Warn if the function returns recorded rewards or reads the success flag, both of the old goal."""
+        flags = {
+            name: (episodes.infos[name] == 0).astype(episodes.infos[name].dtype)
+            for name in FLAG_NAMES
+            if name in episodes.infos
+        }
+        is_batch = self._relabeler.reward_name == "reward_fn"
+        if not (is_batch or flags):
             return
-        expected = self._relabeler.terminated_by_goal(episodes, np.arange(len(episodes.rewards)))
-        expected[episodes.ends[1:][episodes.terminated] - 1] = False
+        changed = replace(episodes, rewards=episodes.rewards + 1, infos=episodes.infos | flags)
+        try:
+            rewards = self._relabeler.rewards_of(changed, "desired_goal")
+        except Exception:  # of a function that does not expect these values
+            return
+        follows = rewards_agree(rewards, computed + 1).all() if is_batch else (rewards != computed).any()
+        if follows:
+            self._warn("recorded outcome", follows_recorded(self._relabeler.reward_name, list(flags)))
+
+    def _find_outer_actions(self, episodes: Episodes) -> None:
+        """Warn if an action is outside of its Box and of [-1, 1], the range of scaled actions."""
+        if self.action_space is None or "actions" in self.warned:
+            return
+        pairs = zip(leaf_spaces(self.action_space).values(), leaf_arrays(episodes.actions), strict=True)
+        for box, values in pairs:
+            if isinstance(box, spaces.Box) and values.dtype.kind == "f":
+                margin = 1e-3 * (1 + np.abs(values))
+                outside = (values > box.high + margin) | (values < box.low - margin)
+                outside &= np.abs(values) > 1 + margin
+                if outside.any():
+                    self._warn(
+                        "actions",
+                        f"the action {values[outside][0]:g} is outside of {box}; if the recorder is inside "
+                        "of a wrapper such as RescaleAction, put it around the wrapper; if step() clips "
+                        "actions, clip them before step()",
+                    )
+
+    def _find_missing_terminations(self, episodes: Episodes) -> None:
+        """Warn if a recorded step did not terminate, but a relabeled step with this outcome would."""
+        rule = self._relabeler.rule
+        if rule.mode not in {"recompute", "success"} or "missing terminations" in self.warned:
+            return
+        if rule.mode == "success":
+            if "recorded outcome" in self.warned:  # then rewards do not show whether a step is at its goal
+                return
+            expected = self.are_at_goals(episodes)
+            expected[episodes.ends[1:] - 1] = False  # a truncated step at its goal has a warning of its own
+            cause = 'is at its goal, and with termination="success" relabeled steps terminate there'
+            fix = "If episodes do not end at their goals, leave termination= out"
+        else:
+            expected = self._relabeler.terminated_by_goal(episodes, np.arange(len(episodes.rewards)))
+            expected[episodes.ends[1:][episodes.terminated] - 1] = False
+            cause = f"{rule.name} returns True, so relabeled steps terminate where recorded steps do not"
+            fix = (
+                "Likely a wrapper hides terminations, or the recorded environment has other attributes than "
+                f"the one whose {rule.name} is called. Correct this, or pass a function as "
+                'termination=, or termination="never" if episodes do not end at their goals'
+            )
         if expected.any():
+            i = int(expected.argmax())
             self._warn(
                 "missing terminations",
-                f"step {_step(episodes, int(expected.argmax()))} of an episode did not terminate, but "
-                "compute_terminated returns True, so relabeled steps terminate where recorded steps do not. "
-                "Likely a wrapper hides terminations, or the recorded environment has other attributes than "
-                "the one whose compute_terminated is called. Correct this, or pass a function as "
-                'termination=, or termination="never" if episodes do not end at their goals',
+                f"step {_step(episodes, i)} of an episode did not terminate, but {cause}. {fix}",
             )
 
     def _find_ends_at_goals(self, episodes: Episodes, goal_independent: Bools, at_goal: Bools) -> None:
@@ -150,8 +207,8 @@ class EpisodeChecks:
             self._warn(
                 "terminations",
                 f"{contradicts.sum()} of {count} episodes terminated at their goals, but "
-                "compute_terminated returns False there, so relabeled successes do not terminate; if "
-                "compute_terminated reads the info, pass info_keys=; if episodes end on success, for example "
+                f"{self._relabeler.rule.name} returns False there, so relabeled successes do not terminate; "
+                "if it reads the info, pass info_keys=; if episodes end on success, for example "
                 'because of a wrapper, pass termination="success" (sparse rewards) or a function as '
                 "termination=",
             )

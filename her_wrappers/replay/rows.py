@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.data.spaces import LeafSpec, SpaceSpec
+from her_wrappers.data.spaces import LeafSpec, SpaceSpec, leaf_spaces
 from her_wrappers.data.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenate_trees, copy_tree
 from her_wrappers.recording.episodes import Episodes, unchecked
 from her_wrappers.recording.sinks import NotFiniteError
@@ -111,6 +111,7 @@ class RowStorage:
     """
 
     stored: Stored  # a new object after every change
+    choices: list[tuple[LeafSpec, Any, Any, Any]] = []  # noqa: RUF012 - discrete actions, see `validate`
     matrices: Sequence[Matrix]
     row_size: int  # bytes of a row of all matrices
     reward: tuple[int, Any]  # matrix and column
@@ -126,6 +127,12 @@ class RowStorage:
         self.buffer_size, self._info_keys = buffer_size, info_keys
         self.observations = SpaceSpec.of("observations", observation_space)
         self.actions = SpaceSpec.of("actions", action_space)
+        self.choices = []
+        for leaf, space in zip(self.actions, leaf_spaces(action_space).values(), strict=True):
+            if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+                most = (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
+                start = np.asarray(space.start, leaf.dtype)
+                self.choices.append((leaf, start, np.asarray(most, f"u{leaf.dtype.itemsize}"), start.any()))
         self._lay_out()
         self.clear(first)
 
@@ -212,6 +219,13 @@ class RowStorage:
         observations, actions = episodes.observations, episodes.actions
         observations = self.observations.check_rows(observations, num_states, owner, inspect=_reject_nan)
         actions = self.actions.check_rows(actions, num_steps, owner, rounding=True, inspect=_reject_nan)
+        for leaf, start, most, has_start in self.choices:
+            values = leaf.find(actions, owner)
+            shifted = values - start if has_start else values
+            if (outside := shifted.view(most.dtype) > most).any():  # negative values are large unsigned ones
+                step = int(outside.reshape(num_steps, -1).any(1).argmax())
+                expected = f"from {start} to {start + most.astype(start.dtype)}"
+                raise ValueError(f"{leaf.name} must be {expected}, got {values[step]} at step {step}")
         infos = {key: self._check_info(key, episodes.infos, num_steps) for key in self._info_keys}
         changed = {"observations": observations, "actions": actions, "infos": infos, "reset_infos": ()}
         return unchecked(Episodes, **vars(episodes) | changed)

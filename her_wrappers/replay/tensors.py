@@ -9,6 +9,8 @@ import torch
 
 from her_wrappers.data.trees import leaf_arrays, map_tree
 from her_wrappers.goals.functions import GoalFunction
+from her_wrappers.replay.batch import Batch
+from her_wrappers.support.arguments import require_result
 
 
 def find_device(name: str | torch.device) -> torch.device:
@@ -49,6 +51,22 @@ def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.
         pinned = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
         tensor = pinned.copy_(tensor)
     return tensor.to(device, non_blocking=device.type == "cuda")
+
+
+def call_unchanged(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return the result of the user's function; raise ValueError if it changed a tensor in place."""
+    trees = [vars(each) if isinstance(each, Batch) else each for each in arguments]
+    found: list[Any] = leaf_arrays(tuple(trees))
+    leaves = [each for each in found if isinstance(each, torch.Tensor) and not each.is_inference()]
+    before = [leaf._version for leaf in leaves]  # noqa: SLF001 - increases with each change in place
+    result = function(*arguments)
+    if before != [leaf._version for leaf in leaves]:  # noqa: SLF001
+        raise ValueError(
+            f"{name} changed an argument, such as achieved_goal, in place; compute a new tensor: a - d, not "
+            "a.sub_(d)"
+        )
+    require_result(name, result, "a tensor of (B,) values")
+    return result
 
 
 def on_tensors(function: GoalFunction) -> GoalFunction:

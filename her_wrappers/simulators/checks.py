@@ -55,13 +55,13 @@ class Checks:
         observations: tuple[dict[str, Any], ...],
         ended: torch.Tensor,
         absent: torch.Tensor,
-        is_marked: bool,
+        truncated: torch.Tensor | None,
     ) -> None:
         """Count the signs of faults in one step.
 
         ``observations`` are those before the step, after it, and after the resets. ``ended``, (N,) bool,
         marks ended episodes, and ``absent``, (N,) bool, ended episodes without a last observation.
-        ``is_marked`` is False if the simulator does not distinguish truncations from terminations.
+        ``truncated``, (N,) bool, is None if the simulator does not distinguish truncations from terminations.
         """
         before, last, after = map(_rows, observations)
         change = torch.stack([(y - x).abs().sum(1).nan_to_num() for x, y in zip(before, last, strict=True)])
@@ -73,6 +73,8 @@ class Checks:
         zeros = ended & (torch.cat(last, 1) == 0).all(1)
         self._has_moved = going & ~still
         self._length += 1
+        is_marked, cut = truncated is not None, torch.zeros_like(ended) if truncated is None else truncated
+        is_late = ended & ~cut & (self._length >= (self._time_limit or math.inf))
         self._add(
             ended=ended,
             absent=absent,
@@ -86,7 +88,9 @@ class Checks:
             restarts=jumps[1] & jumps[2],
             other_starts=ended & (torch.cat(after, 1) != self._start).any(1),
             unmarked=ended & (not is_marked),
-            late=ended & (not is_marked) & (self._length >= (self._time_limit or math.inf)),
+            late=is_late & (not is_marked),
+            late_marked=is_late & is_marked,
+            cut=cut,
             length=ended * self._length,
             squares=ended * self._length**2,
             **dict(zip(OBSERVATION_KEYS, first, strict=True)),
@@ -132,6 +136,11 @@ class Checks:
             (len(first) > 0, f"{', '.join(first)} of last observations are those after the reset{reads}", ""),
             (n.restarts == n.ended >= MIN_ENDS, "goals change and achieved goals jump in all last steps", ""),
             (n.late > 0, f"`done` contains truncations, after {self._time_limit} steps", marks),
+            (
+                n.late_marked >= many and n.cut == 0,
+                f"`terminated` contains truncations, after {self._time_limit} steps",
+                "return them as truncated, or time_limit=0 if the task ends there",
+            ),
             (
                 n.wrong >= max(MIN_ENDS, n.varied / 2),
                 f"{n.wrong} rewards differ from compute_reward for desired_goal",

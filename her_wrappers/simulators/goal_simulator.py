@@ -20,7 +20,7 @@ from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, GoalInterface, find_function, goal_spaces
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.replay.lanes import SimulatorStep
-from her_wrappers.replay.tensors import on_tensors
+from her_wrappers.replay.tensors import call_unchanged, on_tensors
 from her_wrappers.simulators.checks import Checks
 from her_wrappers.simulators.jax_simulator import JaxSimulator
 from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, find, keys_of
@@ -214,9 +214,10 @@ class GoalSimulator:
         if seed is not None and not self.takes_seed:
             raise ValueError(f"seed must be None, since {self._name}.reset takes no seed, got {seed}")
         observation = self._read(self.sim.reset() if seed is None else self.sim.reset(seed=seed))
-        for leaf in leaf_arrays(observation):
-            if leaf.shape[:1] != (self.num_envs,):
-                raise ValueError(f"observation must have {self.num_envs} rows, got shape {tuple(leaf.shape)}")
+        for name, value in observation.items():
+            for leaf in leaf_arrays(value):
+                if leaf.shape[:1] != (self.num_envs,):
+                    raise ValueError(f"{name} must have {self.num_envs} rows, got shape {tuple(leaf.shape)}")
         self._observation = observation
         self._first: dict[str, Any] | None = observation
         self._checks.begin(observation)
@@ -255,7 +256,9 @@ class GoalSimulator:
         if self.reward == "compute":
             reward = self._compute(last["achieved_goal"], goal, info)
         if self._checks.is_active:
-            self._checks.add_step((before, last, after), ended, absent, is_marked=time_outs is not None)
+            self._checks.add_step(
+                (before, last, after), ended, absent, None if time_outs is None else truncated
+            )
             if self.reward == "simulator":
                 goals = (before["achieved_goal"], last["achieved_goal"])
                 self._checks.add_rewards(reward, *(self._compute(each, goal, info) for each in goals))
@@ -336,7 +339,9 @@ class GoalSimulator:
         return tensor.reshape(-1)
 
     def _compute(self, achieved_goal: Any, desired_goal: Any, info: dict[str, Any]) -> torch.Tensor:
-        return self._rows("compute_reward", self.compute_reward(achieved_goal, desired_goal, info)).float()
+        arguments = achieved_goal, desired_goal, info
+        result = call_unchanged("compute_reward", self.compute_reward, arguments)
+        return self._rows("compute_reward", result).float()
 
     def _last_observation(
         self, raw: Any, infos: Any, returned: dict[str, Any], ended: torch.Tensor
@@ -391,7 +396,16 @@ class GoalSimulator:
         if not ended.any():  # waits, since the simulator needs the numbers of the environments
             return last
         reset = self.reset_lanes or (lambda mask: self.sim.reset(env_ids=mask.nonzero().squeeze(-1)))
-        return choose(ended, self._read(reset(ended)), last)  # type: ignore[no-any-return]
+        try:
+            raw = reset(ended)
+        except TypeError as error:
+            if self.reset_lanes is not None or "'env_ids'" not in str(error):
+                raise
+            raise ValueError(
+                f"with last_observation='returned', {self._name} must not reset itself, and its reset() must "
+                "take env_ids; pass reset_lanes=, or the place of the last observations as last_observation="
+            ) from error
+        return choose(ended, self._read(raw), last)  # type: ignore[no-any-return]
 
 
 def _space(value: Any) -> Any:

@@ -66,6 +66,12 @@ def require_function(name: str, value: object, takes: str = "(achieved_goal, des
         raise TypeError(f"{name} must be a function of {takes}, got {value!r}")
 
 
+def require_result(name: str, value: object, expected: str) -> None:
+    """Raise ValueError if ``value``, the result of the user's function ``name``, is None."""
+    if value is None:
+        raise ValueError(f"{name} must return {expected}, got None; add a return statement")
+
+
 def require_suffix(name: str, path: str | os.PathLike[str], suffixes: Sequence[str]) -> str:
     """Return the suffix of ``path`` in lower case; raise ValueError if it is not in ``suffixes``."""
     suffix = Path(path).suffix.lower()

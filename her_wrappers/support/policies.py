@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.data.trees import NUMBERS, leaf_arrays, try_as_array
 from her_wrappers.support.error_texts import describe, raised_at
 
 
@@ -18,7 +20,7 @@ class PolicyError(ValueError):
 
 
 def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.Space[Any]) -> Any:
-    """Return ``policy(observation)``; raise PolicyError if it raises, or returns None or (action, state)."""
+    """Return ``policy(observation)``; raise PolicyError if it raises or does not return an action."""
     try:
         action = policy(observation)
     except PolicyError:
@@ -33,7 +35,21 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
             got = f"a tuple of {len(action)} values"
             advice = "Stable-Baselines3's predict returns (action, state); return only the action"
         raise PolicyError(f"the policy must return an action of {space}, got {got}; {advice}")
+    if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        array = try_as_array(action)
+        is_number = array.dtype.kind in NUMBERS
+        # Environments may accept other shapes of the same size.
+        if not is_number or array.size != math.prod(space.shape or ()):
+            got = f"an array of shape {array.shape}" if is_number else type(action).__name__
+            raise PolicyError(f"the policy must return an action of {space}, got {got}")
+        if array.dtype.kind == "f" and np.isnan(array).any() and not _has_nan(observation):
+            raise PolicyError(f"the policy must return an action of {space}, got NaN: {array}")
     return action
+
+
+def _has_nan(tree: Any) -> bool:
+    arrays = map(try_as_array, leaf_arrays(tree))
+    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
 
 def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:

@@ -39,18 +39,18 @@ FUNCTIONS = {"compute_reward": compute_reward, "compute_terminated": compute_ter
 # --- any space ------------------------------------------------------------------------------------
 
 IMAGE = spaces.Box(0, 255, (2, 2, 1), np.uint8)
-VECTOR = spaces.Box(-9, 9, (3,), np.float32)
+VECTOR = spaces.Box(-600, 600, (3,), np.float32)
 LEAVES = (
     VECTOR,
     COUNTS,
     IMAGE,
-    spaces.Box(-9, 9, (), np.float16),
-    spaces.Box(-9, 9, (1, 2), np.float64),
+    spaces.Box(-600, 600, (), np.float16),
+    spaces.Box(-600, 600, (1, 2), np.float64),
     spaces.Box(-9, 9, (2,), np.int16),
     spaces.Discrete(5, start=-1),
     spaces.MultiBinary((2, 3)),
     spaces.MultiDiscrete([3, 2]),
-    spaces.Box(-9, 9, (0,), np.float32),
+    spaces.Box(-600, 600, (0,), np.float32),
 )
 TREES = (
     spaces.Dict(place=VECTOR, open=spaces.Discrete(2)),

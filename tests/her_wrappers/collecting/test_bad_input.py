@@ -48,7 +48,10 @@ LATE = [
     ({"make_env": disabled_walks, "num_envs": 3}, r"num_envs must be 2 \(.*\) or None, got 3"),
     ({"make_env": lambda: SHARED, "num_envs": 2}, "environments 0 and 1 .* the same Walk"),
     ({"info_keys": ["cost"]}, "worker 0 failed 3 times in round 0.*'cost'"),
-    ({"policy": lambda observations: np.zeros((1, 2))}, "action at step 0 of environment 0 must have shape"),
+    (
+        {"policy": lambda observations: np.zeros((1, 2))},
+        r"the policy must return an action of .*, got an array of shape \(1, 2\)",
+    ),
 ]
 
 

@@ -95,3 +95,26 @@ def test_an_episode_with_an_invalid_number_does_not_take_others_with_it(copies):
     add(buffer, [counting_episode(number, 5) for number in range(4, 8)])
     assert buffer.her_buffer.num_episodes == 6
     assert buffer.sample(8).rewards.isfinite().all()
+
+
+def test_demonstrations_of_another_type_are_an_error_of_the_core_buffer():
+    with pytest.raises(TypeError, match=r"demonstrations must be None or Demonstrations\(episodes\)"):
+        make_buffer(demonstrations=[1])
+
+
+def test_an_episode_that_is_cut_by_the_size_gives_one_warning():
+    buffer = make_buffer(size=3)
+    with pytest.warns(UserWarning, match="longer than buffer_size / n_envs = 3") as caught:
+        add(buffer, [counting_episode(0, 8)])
+    assert len(caught) == 1
+    add(make_buffer(size=3), [counting_episode(0, 3)])
+
+
+def test_a_loaded_buffer_refuses_another_environment():
+    buffer = make_buffer()
+    loaded = copy.deepcopy(buffer)
+    with pytest.raises(ValueError, match=r"env must have 1 environments .*, got 2"):
+        loaded.set_env(make_buffer(n_envs=2).env)
+    with pytest.raises(ValueError, match="env must have 1 environments"):
+        loaded.set_env(sb3.DQN("MultiInputPolicy", BitFlippingEnv(n_bits=3, continuous=False)).env)
+    loaded.set_env(buffer.env)

@@ -274,3 +274,12 @@ class WithoutMode(gym.vector.VectorWrapper):
 def test_invalid_arguments_are_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_recorder_inside_that_has_the_same_sink_is_an_error():
+    first, second = [], []
+    for wrap, env in ((EpisodeRecorder, Numbered()), (VectorEpisodeRecorder, FaultyVector())):
+        inner = wrap(env, first.append)
+        with pytest.raises(ValueError, match="recorder inside of env"):
+            wrap(inner, second.append, first.append)
+        wrap(inner, second.append)

@@ -89,7 +89,12 @@ def test_the_info_keys_of_all_sinks_are_joined(spelled):
 
 @pytest.mark.parametrize(
     ("sink", "message"),
-    [(5, "callable"), ("list.append", "callable"), (NotKeys(), "must be a list of strings")],
+    [
+        (5, "callable"),
+        ("list.append", "callable"),
+        ([], "pass its method append"),
+        (NotKeys(), "must be a list of strings"),
+    ],
 )
 def test_an_object_that_is_not_a_sink_is_an_error(sink, message):
     with pytest.raises(TypeError, match=message):
@@ -111,3 +116,11 @@ def test_one_bad_episode_does_not_drop_the_others_of_a_step():
     with pytest.warns(UserWarning, match="rejected it: two"):
         sinks.deliver(episodes_of(1, 2, 3))
     assert (picky.lengths, sinks.skipped) == ([1, 3], 1)
+
+
+def test_a_sink_is_given_once():
+    store = Store()
+    for twice in ([store, store.add_episode], [store.add_episodes, store], [[].append] * 2):
+        with pytest.raises(ValueError, match="given once"):
+            Sinks(twice)
+    Sinks([store, Store(), [].append, [].append])

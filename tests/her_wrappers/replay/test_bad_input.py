@@ -4,6 +4,9 @@ Each row of a table has a call or value, the exception, and a word of the messag
 """
 
 import copy
+import functools
+from dataclasses import replace
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -11,7 +14,9 @@ import pytest
 from gymnasium import spaces
 
 from her_wrappers import (
+    Demonstrations,
     Episode,
+    EpisodeRecorder,
     Episodes,
     Geometric,
     HindsightReplayBuffer,
@@ -273,7 +278,7 @@ RESULTS = [
     (lambda a: -1.0, ValueError, "shape"),
     (lambda a: np.full(len(a), "no"), ValueError, "<U2"),
     (lambda a: np.zeros(len(a), complex), ValueError, "complex128"),
-    (lambda a: None, ValueError, "object"),
+    (lambda a: None, ValueError, "got None; add a return"),
     (lambda a: np.full(len(a), np.nan), ValueError, "nan at row 0"),
     (lambda a: np.full(len(a), 1e39), ValueError, "finite"),
 ]
@@ -366,3 +371,92 @@ def test_wrong_states_of_a_strategy_are_an_error(strategy, words):
     right.append(True)
     batch = buffer.sample(32)
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
+
+
+# --- mistakes of new users ------------------------------------------------------------------------
+
+
+CHOICES = [
+    (spaces.Discrete(5), [9, -1, 5]),
+    (spaces.Discrete(3, start=-1), [2, -2]),
+    (spaces.MultiDiscrete([2, 3]), [[2, 0], [0, -1]]),
+    (spaces.MultiDiscrete(np.array([2, 3]), dtype=np.uint8), [[0, 3]]),
+]
+
+
+@pytest.mark.parametrize(("space", "actions"), CHOICES)
+def test_actions_that_a_discrete_space_lacks_are_errors(space, actions):
+    episode = counting_episode(0, 4)
+    for wrong in [None, *actions]:
+        buffer = HindsightReplayBuffer(SPACE, space, compute_reward=compute_reward)
+        rows = np.array([space.sample() for _ in range(4)], space.dtype)
+        if wrong is not None:
+            rows[2] = wrong
+            with pytest.raises(ValueError, match=r"actions must be from .* at step 2"):
+                buffer.add_episode(replace(episode, actions=rows))
+        else:
+            buffer.add_episode(replace(episode, actions=rows))
+        assert len(buffer) == (0 if wrong is not None else 4)
+
+
+class Rewarding:
+    def compute_reward(self, achieved, desired, info):
+        return compute_reward(achieved, desired, info)
+
+
+def forwarded(*arguments, **options):
+    return compute_reward(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"reward_fn": compute_reward, "compute_reward": None}, "reward_fn .* as compute_reward="),
+        ({"compute_reward": Rewarding.compute_reward}, r"env\.unwrapped\.compute_reward"),
+        ({"compute_reward": lambda achieved, desired: 0}, r"compute_reward must be .* desired_goal, info\)"),
+    ],
+)
+def test_reward_functions_of_other_parameters(options, word):
+    with pytest.raises(TypeError, match=word):
+        counting_buffer(**options)
+    counting_buffer(compute_reward=Rewarding().compute_reward)
+    counting_buffer(compute_reward=functools.wraps(lambda achieved, desired: 0)(forwarded))
+
+
+@pytest.mark.parametrize("name", ["compute_reward", "reward_fn", "goal_selection_strategy"])
+def test_functions_that_return_nothing(name):
+    options = {"compute_reward": None} if name == "reward_fn" else {}
+    with pytest.raises(ValueError, match=r"must return .*got None; add a return statement"):
+        filled(**options | {name: lambda *batch: None}).sample(8)
+
+
+def test_notes_say_how_functions_are_called():
+    calls = {
+        "info, a list of one dict per step": {"compute_reward": lambda a, d, info: info["cost"]},
+        "called with (t, length, rng)": {"goal_selection_strategy": lambda t, length: t},
+    }
+    for note, options in calls.items():
+        with pytest.raises(TypeError) as caught:
+            filled(**options).sample(8)
+        assert note in "".join(caught.value.__notes__)
+
+
+def make_goal_env():
+    raise AssertionError("the caller did not call it")
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: HindsightReplayBuffer.for_env(make_goal_env), r"pass make_goal_env\(\)"),
+        (lambda: HindsightReplayBuffer.for_env(gym.Wrapper), r"pass Wrapper\(\)"),
+        (lambda: EpisodeRecorder(make_goal_env, [].append), r"pass make_goal_env\(\)"),
+        (lambda: counting_buffer().extend("runs/reach"), r"EpisodeArchive\('runs/reach'\)"),
+        (lambda: counting_buffer().extend(Path("reach")), r"EpisodeArchive\('reach'\)"),
+        (lambda: Demonstrations("runs/x"), r"EpisodeArchive\('runs/x'\)"),
+        (lambda: counting_buffer(demonstrations=[1]), "Demonstrations"),
+    ],
+)
+def test_objects_of_another_kind(call, word):
+    with pytest.raises(TypeError, match=word):
+        call()

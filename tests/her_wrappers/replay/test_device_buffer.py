@@ -381,3 +381,71 @@ def test_an_error_of_a_function_is_not_a_damaged_file(tmp_path):
     loaded = DeviceReplayBuffer.load(tmp_path / "buffer", compute_reward=lambda a, d, info: (a - d).abs())
     with pytest.raises(ValueError, match="compute_reward must return shape"):
         loaded.sample(5)
+
+
+# --- mistakes of new users ------------------------------------------------------------------------
+
+
+def test_values_are_stored_without_their_graphs():
+    buffer, simulation = make(), Simulation(3, torch.tensor([7.0]))
+    for _ in range(5):
+        action = torch.zeros(3, 2, requires_grad=True)
+        buffer.add(simulation.step(action=action * 2))
+    assert not buffer.sample(4).actions.requires_grad
+
+
+def silent(*arguments):
+    return None
+
+
+def in_place(achieved_goal, desired_goal, info):
+    return achieved_goal.sub_(desired_goal).abs().sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"compute_reward": in_place}, "compute_reward changed .* in place"),
+        ({"compute_reward": None, "reward_fn": lambda batch: batch.rewards.sub_(1)}, "reward_fn changed"),
+        ({"compute_reward": silent}, "compute_reward must return .* got None; add a return"),
+        ({"termination": silent}, "termination must return .* got None; add a return"),
+    ],
+)
+def test_functions_that_change_arguments_or_return_nothing_are_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        filled(**options)[0].sample(8)
+
+
+def test_a_reward_fn_that_returns_the_recorded_rewards_gives_a_warning():
+    with pytest.warns(UserWarning, match="reward_fn returns batch.rewards"):
+        filled(compute_reward=None, reward_fn=lambda batch: batch.rewards + 0)[0].sample(8)
+
+
+def at_goals(num_envs=3):
+    """A simulation whose states 2 to the last are at the desired goal, and do not end the episode."""
+    simulation = Simulation(num_envs, torch.tensor([7.0]))
+    for _ in range(14):
+        step = simulation.step()
+        states = {k: torch.where(v[:, 1:] >= 2, torch.ones(2), v) for k, v in step.last_observation.items()}
+        states["desired_goal"] = torch.ones(num_envs, 2)
+        reward = compute_reward(states["achieved_goal"], states["desired_goal"], {})
+        first = (
+            None
+            if step.first_observation is None
+            else step.first_observation | {"desired_goal": torch.ones(num_envs, 2)}
+        )
+        now = step.observation | {"desired_goal": torch.ones(num_envs, 2)}
+        yield step._replace(last_observation=states, reward=reward, observation=now, first_observation=first)
+
+
+def test_success_that_does_not_end_episodes_contradicts_the_rule_success():
+    buffers = [
+        make(termination="success"),
+        make(termination="success", goal_selection_strategy=Mixture({"future": 1.0, "original": 0})),
+    ]
+    for step in at_goals():
+        for buffer in buffers:
+            buffer.add(step)
+    with pytest.warns(UserWarning, match="leave termination= out"):
+        buffers[0].sample(8)
+    buffers[1].sample(8)

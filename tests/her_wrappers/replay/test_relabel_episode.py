@@ -139,7 +139,7 @@ BAD_ARGUMENTS = [
     ({"strategy": Mixture({"final": 0.5, "original": 0.5})}, ValueError, "share of relabeled rows"),
     ({"strategy": lambda t, length, rng: t * 0}, ValueError, "got 0 for step 0"),
     ({"termination": "recompute"}, ValueError, "needs compute_terminated"),
-    ({"termination": lambda a, d, i: False}, ValueError, "compute_terminated must return bools of shape"),
+    ({"termination": lambda a, d, i: False}, ValueError, "termination must return bools of shape"),
     ({"n_sampled_goal": 0}, ValueError, "n_sampled_goal"),
     ({"episode": PLAIN}, ValueError, "ndarray"),
     ({"episode": replace(PLAIN, observations={"observation": np.zeros(3)})}, ValueError, "'observation'"),

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
+from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Mixture, VectorEpisodeRecorder
 from her_wrappers.goals.autoreset import declared_mode
 from tests.support.specimens.correct import CORRECT
 from tests.support.specimens.reach import DenseReach, Reach
@@ -85,6 +85,82 @@ def test_a_chosen_rule_gives_no_warning():
     assert not messages(record, NoEnd(), policy=toward_goal)
     assert not messages(record, Reach(), policy=toward_goal)
     assert not messages(record, DenseReach(), policy=toward_goal)
+
+
+def test_success_that_does_not_end_episodes_contradicts_the_rule_success():
+    options = {"episodes": 3, "policy": toward_goal, "termination": "success"}
+    (message,) = messages(record, NoEnd(), **options)
+    assert "leave termination= out" in message
+    assert not messages(record, Reach(), **options)
+    only_relabeled = Mixture({"future": 1.0, "original": 0})
+    assert not messages(record, NoEnd(), goal_selection_strategy=only_relabeled, **options)
+
+
+@pytest.mark.parametrize("name", ["termination", "compute_terminated"])
+def test_a_termination_function_that_returns_nothing_is_an_error_that_names_it(name):
+    with pytest.raises(ValueError, match=f"{name} must return .* got None; add a return statement"):
+        HindsightReplayBuffer.for_env(NoEnd(), **{name: lambda achieved, desired, info: None})
+
+
+def test_a_termination_function_that_raises_is_named():
+    def broken(achieved, desired, info):
+        return achieved.nope if len(achieved) > 3 else achieved[:, 0] > 0
+
+    with pytest.raises(RuntimeError) as caught:
+        record(NoEnd(), termination=broken)
+    assert "termination raised this" in "".join(caught.value.__cause__.__notes__)
+
+
+# --- actions --------------------------------------------------------------------------------------
+
+
+class Wide(gym.ActionWrapper):
+    """As RescaleAction: actions of the wrapped environment are ten times as large."""
+
+    def action(self, action):
+        return 10 * action
+
+
+def test_actions_outside_of_the_space_give_one_warning():
+    wide, buffer = Wide(NoEnd()), HindsightReplayBuffer.for_env(NoEnd(), seed=0)
+    wide.env = EpisodeRecorder(wide.env, buffer)
+    rows = []
+    for number in range(2):
+        wide.reset(seed=number)
+        rows.append(messages(lambda: [wide.step(np.float32([0.9, -1])) for _ in range(20)]))
+    assert [len(each) for each in rows] == [1, 0]
+    assert "the action 9 is outside of Box(-1.0, 1.0" in rows[0][0]
+    assert not messages(record, NoEnd(), policy=lambda env, obs: np.float32([1.0001, -1]), episodes=2)
+
+
+# --- functions whose results are those of the recorded goal ---------------------------------------
+
+
+def own_reward(env, batch):
+    after = batch.next_observations
+    return env.compute_reward(after["achieved_goal"], after["desired_goal"], [{}] * len(batch))
+
+
+def test_a_reward_fn_that_returns_the_recorded_rewards_gives_a_warning():
+    env = NoEnd()
+    (message,) = messages(record, env, reward_fn=lambda batch: batch.rewards)
+    assert "reward_fn returns batch.rewards" in message
+    assert not messages(record, env, reward_fn=lambda batch: own_reward(env, batch))
+    penalties = lambda batch: np.where(batch.rewards < -5, batch.rewards, own_reward(env, batch))  # noqa: E731
+    assert not messages(record, env, reward_fn=penalties)
+
+
+class ReadsFlag(NoEnd):
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        each = [info] if isinstance(info, dict) else info
+        rewards = np.array([one["is_success"] - 1.0 for one in each], np.float32)
+        return rewards[0] if isinstance(info, dict) else rewards
+
+
+def test_a_reward_that_reads_the_stored_success_flag_gives_a_warning():
+    (message,) = messages(record, ReadsFlag(), info_keys=["is_success"])
+    assert "compute_reward reads info 'is_success'" in message
+    assert not messages(record, NoEnd(), info_keys=["is_success"])
 
 
 # --- infos ----------------------------------------------------------------------------------------

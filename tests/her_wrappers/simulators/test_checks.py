@@ -239,3 +239,24 @@ def test_a_few_last_observations_with_nan_are_a_note():
     env = GoalSimulator(Exploding(), last_observation="final_obs", **READ)
     run(env)
     assert "NaN" in env.notes[0]
+
+
+class Undivided(Generic):
+    """Terminates at the time limit too, or, if ``is_right``, truncates there; other episodes terminate."""
+
+    is_right = False
+
+    def step(self, action):
+        observation, reward, terminated, truncated, infos = super().step(action)
+        if not self.is_right:
+            terminated, truncated = terminated | truncated, truncated & False
+        return observation, reward, terminated, truncated, infos
+
+
+def test_time_outs_among_the_terminations_are_an_error():
+    def env(length):
+        return GoalSimulator(Undivided(length=length), last_observation="final_obs", **READ)
+
+    with pytest.raises(ValueError, match="`terminated` contains truncations, after 6 steps"):
+        run(env(lambda lane, episode: 99 + 0 * lane))
+    run(env(lambda lane, episode: 3 + lane))  # few episodes terminate in the last step by themselves

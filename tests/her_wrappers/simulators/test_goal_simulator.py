@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode
 
 from her_agents import SAC
 from her_envs import PointReach, TaskVectorEnv
-from her_wrappers import DeviceReplayBuffer
+from her_wrappers import DeviceReplayBuffer, HindsightReplayBuffer
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.simulators import GoalSimulator
 from tests.support import simulators
@@ -269,3 +269,39 @@ def test_a_setting_that_loses_last_observations_is_an_error(make, setting, monke
     simulators.install_jax(monkeypatch)
     with pytest.raises(ValueError, match=setting):
         make()
+
+
+def in_place(achieved_goal, desired_goal, info):
+    return achieved_goal.sub_(desired_goal).abs().sum(-1)
+
+
+def test_a_reward_function_that_changes_its_argument_is_an_error():
+    env = GoalSimulator(Generic(), last_observation="final_obs", **READ | {"compute_reward": in_place})
+    with pytest.raises(ValueError, match=r"compute_reward changed .* in place"):
+        env.step(ACTION)
+    with torch.inference_mode():  # such tensors do not count changes
+        GoalSimulator(Generic(), last_observation="final_obs", **READ).step(ACTION)
+
+
+def test_a_reward_function_that_returns_nothing_is_an_error():
+    silent = READ | {"compute_reward": lambda achieved_goal, desired_goal, info: None}
+    with pytest.raises(ValueError, match=r"compute_reward must return .*None; add a return statement"):
+        GoalSimulator(Generic(), last_observation="final_obs", **silent).step(ACTION)
+
+
+def test_a_reader_of_a_single_row_is_named():
+    reads = READ | {"achieved_goal": lambda obs: obs["goals"]["achieved"][0]}
+    with pytest.raises(ValueError, match=r"achieved_goal must have 4 rows, got shape \(2,\)"):
+        GoalSimulator(Generic(), last_observation="final_obs", **reads)
+
+
+def test_a_simulator_that_cannot_reset_some_environments_cannot_return_last_observations():
+    env = GoalSimulator(Generic(), last_observation="returned", **READ)
+    with pytest.raises(ValueError, match="pass reset_lanes="):
+        [env.step(ACTION) for _ in range(10)]
+
+
+def test_a_hindsight_buffer_of_arrays_names_the_buffer_of_tensors():
+    env = GoalSimulator(Generic(), last_observation="final_obs", **READ)
+    with pytest.raises(TypeError, match="use DeviceReplayBuffer"):
+        HindsightReplayBuffer.for_env(env)

@@ -69,3 +69,24 @@ def test_commands_name_the_policy(command, options, tmp_path, monkeypatch):
         assert "policy" in result.stderr
         assert text in result.stderr
         assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("action", "space", "got"),
+    [
+        (np.zeros(8), spaces.Discrete(8), r"Discrete\(8\), got an array of shape \(8,\)"),
+        (0.5, PLANE, r"got an array of shape \(\)"),
+        ("left", spaces.Discrete(2), "got str"),
+        (np.array([0.0, np.nan]), PLANE, "got NaN"),
+    ],
+)
+def test_wrong_shapes_and_nan_are_faults_of_the_policy(action, space, got):
+    with pytest.raises(PolicyError, match=got):
+        choose_action(lambda observation: action, {"observation": np.zeros(2)}, space)
+
+
+def test_other_shapes_of_the_same_size_and_nan_for_nan_are_allowed():
+    one, nan = spaces.Box(-1, 1, (1,), np.float32), np.full(2, np.nan)
+    for action, space in ((0.5, one), (np.zeros((1, 2)), PLANE), (np.array([1]), spaces.Discrete(2))):
+        assert choose_action(lambda observation: action, {}, space) is action  # noqa: B023
+    assert choose_action(lambda observation: observation["x"], {"x": nan}, PLANE) is nan
