@@ -109,7 +109,8 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
         count = np.searchsorted(np.cumsum([_width(leaf) for leaf in others]), MAX_COLUMNS, "right")
         narrow = _Columns.of(others[:count], rows)
         own = np.concatenate([achieved.values, achieved.values**2], 1)  # distances contain these squares
-        narrow = narrow.take(~_are_linear(own, narrow.values, is_fitted))
+        for known in (achieved.values, own):
+            narrow = narrow.take(~_are_linear(known, narrow.values, is_fitted))
         clause = _find_relation(desired, achieved, narrow, varying, is_fitted, np.isin(rows, first))
         if clause:
             return clause
