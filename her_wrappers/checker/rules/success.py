@@ -162,7 +162,8 @@ def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
         return  # other rules report goals that are not arrays of one shape
     reach = max(moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
     far = sum(distance > OUT_OF_REACH * reach for distance in distances)
-    if reach and not lab.successes and len(starts) >= MIN_EPISODES and far > 0.9 * len(starts):
+    is_driven = moves and np.median(moves) > max(moves) / 10  # an object can be touched too seldom to judge
+    if is_driven and not lab.successes and len(starts) >= MIN_EPISODES and far > 0.9 * len(starts):
         yield Violation(
             f"{far} of {len(starts)} goals are {min(distances):.3g} or more away, but even the largest moves "
             f"of a step cover at most {reach:.3g} in an episode"

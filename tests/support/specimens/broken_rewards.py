@@ -297,6 +297,13 @@ class FarGoals(NeverTerminates):
         return np.zeros(2, self.dtype), 3.5 * np.array([np.cos(angle), np.sin(angle)], self.dtype)
 
 
+class TouchesSeldom(FarGoals):
+    """Random actions seldom move the object, so that its moves do not show how far it can get."""
+
+    def move(self, action):
+        return super().move(action / 50 if self.elapsed % 10 == 3 else action * 0)
+
+
 CORRECT_REWARDS = [
     Turns,
     TurnsAsQuaternion,
@@ -304,4 +311,5 @@ CORRECT_REWARDS = [
     LeavesTheSquare,
     LeavesTheGoalOfAll,
     FarGoals,
+    TouchesSeldom,
 ]
