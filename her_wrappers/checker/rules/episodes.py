@@ -214,12 +214,14 @@ def _compare_goals(lab: Lab, key: str, replica: CheckedEnv) -> Violation | None:
                     break  # the goal was not set, or the episode ended
                 if found and goal is own:
                     return None  # copies differ for another reason, such as a common simulator
-                if found == ["observation"] if key == "observation" else key in found:
+                has_ended = terminated or truncated  # perhaps within a repeated action
+                is_evidence = found == [key] if key == "observation" else key in found and not has_ended
+                if is_evidence:
                     path, value, other = first_difference(expected[key], observation[key]) or ("", None, None)
                     rest = " and all else is equal" if key == "observation" else ""
                     values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
                     return Violation(f"{key}{path} is {values}", step.place)
-                if found or terminated or truncated:
+                if found or has_ended:
                     break
     return None
 

@@ -240,7 +240,7 @@ class TurnsInOneRange(Turns):
         return (self.position + action[:1]).clip(-np.pi, np.pi)
 
 
-class Docks(Reach, breaks="GE308"):
+class Docks(NeverTerminates, breaks="GE308"):
     """A docking mechanism draws the point to the goal when it is near."""
 
     def move(self, action):
@@ -253,6 +253,17 @@ class Lost(NeverTerminates, breaks="GE210"):
 
     def terminated(self, observation, info):
         return bool(self.distance(self.position, self.goal) > 1.3)
+
+
+class StopsAtTheGoal(Reach):
+    """An action is repeated, but no longer than until the goal is reached, which ends the episode."""
+
+    def move(self, action):
+        for _ in range(3):
+            self.position = super().move(action)
+            if self.is_success(self.position, self.goal):
+                break
+        return self.position
 
 
 class LeavesTheSquare(NeverTerminates):
@@ -308,6 +319,7 @@ CORRECT_REWARDS = [
     Turns,
     TurnsAsQuaternion,
     TurnsInOneRange,
+    StopsAtTheGoal,
     LeavesTheSquare,
     LeavesTheGoalOfAll,
     FarGoals,
