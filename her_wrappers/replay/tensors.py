@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import torch
 
 from her_wrappers.data.trees import leaf_arrays, map_tree
 from her_wrappers.goals.functions import GoalFunction
-from her_wrappers.replay.batch import Batch
 from her_wrappers.support.arguments import require_result
 
 
@@ -55,7 +55,7 @@ def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.
 
 def call_unchanged(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
     """Return the result of the user's function; raise ValueError if it changed a tensor in place."""
-    trees = [vars(each) if isinstance(each, Batch) else each for each in arguments]
+    trees = [vars(each) if is_dataclass(each) else each for each in arguments]  # of a `Batch`
     found: list[Any] = leaf_arrays(tuple(trees))
     leaves = [each for each in found if isinstance(each, torch.Tensor) and not each.is_inference()]
     before = [leaf._version for leaf in leaves]  # noqa: SLF001 - increases with each change in place

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.data.trees import NUMBERS, leaf_arrays, try_as_array
 from her_wrappers.support.error_texts import describe, raised_at
 
 
@@ -36,8 +35,8 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
             advice = "Stable-Baselines3's predict returns (action, state); return only the action"
         raise PolicyError(f"the policy must return an action of {space}, got {got}; {advice}")
     if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        array = try_as_array(action)
-        is_number = array.dtype.kind in NUMBERS
+        array = _as_array(action)
+        is_number = array.dtype.kind in "biuf"
         # Environments may accept other shapes of the same size.
         if not is_number or array.size != math.prod(space.shape or ()):
             got = f"an array of shape {array.shape}" if is_number else type(action).__name__
@@ -48,8 +47,17 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
 
 
 def _has_nan(tree: Any) -> bool:
-    arrays = map(try_as_array, leaf_arrays(tree))
-    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
+    if isinstance(tree, Mapping | tuple | list):
+        return any(map(_has_nan, tree.values() if isinstance(tree, Mapping) else tree))
+    array = _as_array(tree)
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def _as_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)  # of a tensor
+    except Exception:  # of any object
+        return np.asarray(None)
 
 
 def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:
