@@ -56,6 +56,11 @@ def flat(goal: Tree) -> np.ndarray:
     return np.concatenate([leaf.astype(np.float64).ravel() for leaf in leaves(goal)])
 
 
+def distance(achieved: Tree, desired: Tree) -> float:
+    """Return the Euclidean distance of two goals."""
+    return float(np.linalg.norm(flat(achieved) - flat(desired)))
+
+
 def leaves(goal: Tree) -> list[np.ndarray]:
     """Return the arrays that a goal consists of; a goal can be a dict of arrays."""
     return [np.asarray(leaf) for leaf in leaf_arrays(goal)]

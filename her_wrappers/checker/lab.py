@@ -31,6 +31,7 @@ from her_wrappers.checker.goal_calls import (
     between,
     call_function,
     depends_on_goal,
+    distance,
     info_argument,
     leaves,
     relabeled_pairs,
@@ -368,6 +369,26 @@ class Lab:
     def successes(self) -> list[StepRecord]:
         """The steps that reached their goal."""
         return [step for step, reached in zip(self.steps, self.reached, strict=True) if reached]
+
+    @cached_property
+    def moves(self) -> list[float]:
+        """Distance from the achieved goal before each step to that after it; [] if goals differ in size."""
+        try:
+            return [
+                distance(step.before["achieved_goal"], step.observation["achieved_goal"])
+                for step in self.steps
+            ]
+        except (KeyError, TypeError, ValueError):
+            return []  # other rules report goals that are not arrays of one shape
+
+    @cached_property
+    def distances(self) -> list[float]:
+        """Distance from the achieved goal after each step to the desired goal; [] if goals differ in size."""
+        try:
+            goals = (step.observation for step in self.steps)
+            return [distance(each["achieved_goal"], each["desired_goal"]) for each in goals]
+        except (KeyError, TypeError, ValueError):
+            return []  # as above
 
     # Experiments with the environment itself
 

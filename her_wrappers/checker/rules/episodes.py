@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations, product
@@ -22,7 +23,7 @@ from her_wrappers.checker.comparing import (
     share_memory,
     show,
 )
-from her_wrappers.checker.goal_calls import flat, stack
+from her_wrappers.checker.goal_calls import distance, flat, stack
 from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, rule
 from her_wrappers.checker.records import STATE, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
@@ -138,8 +139,8 @@ def _shares(name: str, other: str, place: str = "") -> Violation:
 
 @rule(
     "GE303",
-    fix="draw goals in reset() only; if the goal shall move, ignore this rule and use a buffer that stores "
-    "the goal of each step, such as HindsightReplayBuffer",
+    fix="draw goals in reset() only; if goals are meant to move, ignore this rule and use a buffer that "
+    "stores the goal of each step, such as HindsightReplayBuffer",
     needs=("goals",),
     passive=True,
     wrong="self.goal = self._draw_goal()  # in step(), after a success",
@@ -262,30 +263,32 @@ def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
 )
 def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal jumps to one value and back, so relabeling would use goals that were not achieved."""
-    try:
-        before, after = (
-            np.array([flat(observation["achieved_goal"]) for observation in group], np.float64)
-            for group in ([step.before for step in lab.steps], [step.observation for step in lab.steps])
+    if not lab.moves:
+        return
+    steps, moves = lab.steps, np.array(lab.moves)
+    before, after = (
+        np.array([hash((flat(each["achieved_goal"]) + 0.0).tobytes()) for each in group])  # -0.0 equals 0.0
+        for group in ([step.before for step in steps], [step.observation for step in steps])
+    )
+    episodes = np.array([step.episode for step in steps])
+    number_of_episodes = Counter(value for _, value in {*zip(episodes.tolist(), after.tolist(), strict=True)})
+    for value, _ in number_of_episodes.most_common(3):
+        is_in, was_in = after == value, before == value
+        usual = (
+            np.quantile(moves[~is_in & ~was_in], 0.9, method="higher") if (~is_in & ~was_in).any() else np.inf
         )
-    except (IndexError, KeyError, TypeError, ValueError):
-        return  # other rules report goals that are not arrays of one shape
-    episodes = np.array([step.episode for step in lab.steps])
-    in_episodes = np.unique(np.column_stack([episodes, after]), axis=0)[:, 1:]
-    values, counts = np.unique(in_episodes, axis=0, return_counts=True)
-    for value in values[np.argsort(-counts)[:3]]:
-        is_in, was_in = (after == value).all(axis=1), (before == value).all(axis=1)
-        sizes = np.linalg.norm(after - before, axis=1)[~is_in & ~was_in]
-        usual = np.quantile(sizes, 0.9, method="higher") if sizes.size else np.inf
         returns = []
-        for i in np.flatnonzero(is_in & ~was_in):
-            leaves = np.flatnonzero(~is_in[i : i + MAX_LOST])[:1] + i
-            if leaves.size and episodes[leaves[0]] == episodes[i]:
-                jump, rest = np.linalg.norm([after[i] - before[i], after[leaves[0]] - before[i]], axis=1)
-                returns += [i] if jump > 2 * usual and rest < jump / 3 else []
-        places = np.unique(before[returns], axis=0)  # few for goals such as the cells of a grid
+        for i in np.flatnonzero(is_in & ~was_in & (moves > 2 * usual)).tolist():
+            leaves = (np.flatnonzero(~is_in[i : i + MAX_LOST])[:1] + i).tolist()
+            if leaves and episodes[leaves[0]] == episodes[i]:
+                goal = steps[leaves[0]].observation["achieved_goal"]
+                rest = distance(goal, steps[i].before["achieved_goal"])
+                returns += [i] if rest < moves[i] / 3 else []
+        places = set(before[returns].tolist())  # few for goals such as the cells of a grid
         if len(np.unique(episodes[returns])) >= MIN_LOST and len(places) > 0.8 * len(returns):
-            message = f"the achieved goal jumps to {show(value)} and back in {len(returns)} places"
-            yield Violation(message, lab.steps[returns[0]].place)
+            placeholder = show(flat(steps[returns[0]].observation["achieved_goal"]))
+            message = f"the achieved goal jumps to {placeholder} and back in {len(returns)} places"
+            yield Violation(message, steps[returns[0]].place)
             return
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.checker.comparing import show, type_name
-from her_wrappers.checker.goal_calls import INFO_FORMS, PAIR_STEPS, flat, threshold
+from her_wrappers.checker.goal_calls import INFO_FORMS, PAIR_STEPS, distance, flat, threshold
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
 from her_wrappers.checker.records import StepRecord, spread
 from her_wrappers.goals.success_flag import flag_name, flag_of
@@ -127,19 +127,15 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
     if lab.is_always_reached:
         message = "all goals are reached, as if the threshold is in another unit than the goals"
         yield Violation(message, subject="threshold", severity="warning")
-    failed = (step.observation for step, reached in zip(lab.steps, lab.reached, strict=True) if not reached)
-    far = min((_distance(each["achieved_goal"], each["desired_goal"]) for each in failed), default=math.inf)
+    missed = zip(lab.distances, lab.reached, strict=False)
+    far = min((each for each, reached in missed if not reached), default=math.inf)
     some = [step.observation["achieved_goal"] for step in spread(lab.steps, PAIR_STEPS)]
     pairs = list(itertools.combinations(some, 2))
-    if lab.is_sparse and any(_distance(*pair) > far for pair in pairs):
+    if lab.is_sparse and any(distance(*pair) > far for pair in pairs):
         rewards = [lab.call(REWARD, *pair, lab.steps[0].info).number for pair in pairs]
         if set(rewards) == {lab.success_reward}:
             message = "each achieved goal, as a desired goal, counts as reached by all other achieved goals"
             yield Violation(message, subject="relabeled goals", severity="warning")
-
-
-def _distance(achieved: Any, desired: Any) -> float:
-    return float(np.linalg.norm(flat(achieved) - flat(desired)))
 
 
 @rule(
@@ -152,20 +148,16 @@ def _distance(achieved: Any, desired: Any) -> float:
 )
 def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
     """Goals are so far away that no episode can reach them, as if they were in another unit."""
-    try:
-        moves = [
-            _distance(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps
-        ]
-        starts = [record.observation for record in lab.rollout.resets]
-        distances = [_distance(start["achieved_goal"], start["desired_goal"]) for start in starts]
-    except (KeyError, TypeError, ValueError):
-        return  # other rules report goals that are not arrays of one shape
-    reach = max(moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
-    far = sum(distance > OUT_OF_REACH * reach for distance in distances)
-    is_driven = moves and np.median(moves) > max(moves) / 10  # an object can be touched too seldom to judge
+    starts = [record.observation for record in lab.rollout.resets]
+    ways = [distance(each["achieved_goal"], each["desired_goal"]) for each in starts] if lab.moves else []
+    reach = max(lab.moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
+    far = sum(way > OUT_OF_REACH * reach for way in ways)
+    is_driven = (
+        ways and np.median(lab.moves) > max(lab.moves) / 10
+    )  # an object can be touched too seldom to judge
     if is_driven and not lab.successes and len(starts) >= MIN_EPISODES and far > 0.9 * len(starts):
         yield Violation(
-            f"{far} of {len(starts)} goals are {min(distances):.3g} or more away, but even the largest moves "
+            f"{far} of {len(starts)} goals are {min(ways):.3g} or more away, but even the largest moves "
             f"of a step cover at most {reach:.3g} in an episode"
         )
 
@@ -232,7 +224,7 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
     early = [step for step, reached in ended if step.terminated and not reached and name in lab.functions]
     if len(early) >= MIN_EPISODES and all(share(step) > 0.5 for step in early):
         least, others = min(map(share, early)), (step for step in lab.steps if not step.terminated)
-        near = sorted(others, key=lambda step: np.linalg.norm(np.subtract(*map(flat, goals(step)))))
+        near = sorted(others, key=lambda step: distance(*goals(step)))
         if all(share(step) < least for step in near[:50]):
             message = f"{len(early)} episodes terminated before success, all at {1 / least:.2f} times"
             yield Violation(f"{message} the distance of success or less", early[0].place, severity="warning")
@@ -254,12 +246,11 @@ def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
     """Episodes terminate far from their goal, but compute_terminated does not return this."""
     computed = [result.number for result in lab.step_results(TERMINATED)]
     ended, others = [], []
-    for step, *known in itertools.zip_longest(lab.steps, lab.reached, computed):
-        distance = _distance(step.observation["achieved_goal"], step.observation["desired_goal"])
+    for step, far, *known in itertools.zip_longest(lab.steps, lab.distances, lab.reached, computed):
         if not step.terminated:
-            others.append(distance)
+            others.append(far)
         elif not any(known):
-            ended.append((distance, step))
+            ended.append((far, step))
     different = {flat(record.observation["desired_goal"]).tobytes() for record in lab.rollout.resets}
     if len(ended) >= MIN_EPISODES and len(others) >= MIN_CONTINUED and len(different) >= MIN_EPISODES:
         least, step = min(ended, key=lambda each: each[0])
