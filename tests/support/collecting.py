@@ -88,8 +88,6 @@ class Fails(Walk):
 class Killed(Fails):
     """An environment that kills its process at some of its steps."""
 
-    at = (3, 20, 60, 150)
-
     def fail(self):
         os.kill(os.getpid(), signal.SIGKILL)
 

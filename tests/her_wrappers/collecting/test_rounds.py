@@ -18,11 +18,9 @@ from tests.support.collecting import (
 )
 from tests.support.equality import assert_same_episodes
 
-BACKENDS = ["local", "process"]
-
 
 def test_processes_return_the_episodes_of_one_process_bit_for_bit():
-    assert_same_rounds(collect("process", num_workers=3), collect("local", num_workers=3))
+    assert_same_rounds(collect("process", 3), collect("local", 3))
 
 
 def test_each_environment_plays_its_number_of_episodes_and_no_more():
@@ -57,10 +55,9 @@ class Marks(Noisy):
         return np.full((len(observations), 1), self.gain)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_round_is_played_with_the_state_given_after_the_round_before_the_last(backend):
+def test_a_round_is_played_with_the_state_given_after_the_round_before_the_last():
     gains, ages = [], []
-    with Collector(Walk, Marks(), backend=backend) as collector:
+    with Collector(Walk, Marks()) as collector:
         for each in collector.rounds():
             gains.append(each.episodes.rewards[0])
             ages.append(each.policy_age)
@@ -82,10 +79,10 @@ def test_a_state_is_copied_when_it_is_given():
         assert [next(rounds).episodes.rewards[0] for _ in range(3)] == [0.1, 0.5, 0.5]
 
 
-@pytest.mark.parametrize(("after", "backend"), [(0, "local"), (1, "local"), (3, "process")])
-def test_another_collector_continues_from_a_state_with_the_same_episodes(backend, after):
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_another_collector_continues_from_a_state_with_the_same_episodes(after):
     whole = collect("local", 6)
-    settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"], "backend": backend}
+    settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"]}
     with Collector(Walk, Noisy(), **settings) as first:
         begun = collect_with_updates(first, after) if after else []
         saved = first.state_dict()

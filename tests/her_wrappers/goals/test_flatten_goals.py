@@ -63,9 +63,8 @@ def make_integers(**options):
     return FlattenGoalObservation(TaskEnv(BitFlipping(n_bits=3, observation="integer"), **options))
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_unflattening_inverts_flattening_for_any_leading_axes(seed):
-    NESTED.seed(seed)
+def test_unflattening_inverts_flattening_for_any_leading_axes():
+    NESTED.seed(0)
     samples = [NESTED.sample() for _ in range(6)]
     rows = np.stack([spaces.flatten(NESTED, sample) for sample in samples])
     trees = _unflatten(NESTED, rows.reshape(2, 3, -1))
@@ -79,7 +78,7 @@ def test_unflattening_inverts_flattening_for_any_leading_axes(seed):
 
 @pytest.mark.parametrize("factory", [make_integers, lambda: FlattenGoalObservation(Nested())])
 def test_the_wrapped_environment_passes_the_check(factory):
-    report = check_goal_env(factory, max_steps=300)
+    report = check_goal_env(factory, max_steps=100)
     assert not report.of_severity("error"), report.text()
 
 

@@ -86,7 +86,7 @@ def test_episodes_of_vector_environments_are_what_really_happened(kind, mode, le
     limit=st.none() | st.integers(1, 12),
     resets=st.dictionaries(st.integers(0, 40), st.none() | st.lists(st.booleans(), min_size=4, max_size=4)),
 )
-@settings(max_examples=45)
+@settings(max_examples=20)
 def test_resets_in_mid_episode_and_limits_keep_every_step_once(kind, mode, lengths, limit, resets):
     options = {"info_keys": INFO_KEYS, "max_episode_steps": limit}
     if kind is None:

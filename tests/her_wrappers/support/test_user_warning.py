@@ -27,9 +27,10 @@ class OffsetFrom(DenseReach):
         return super().reward(observation, info) - 3 * (self.left < 0)
 
 
-@pytest.mark.parametrize("first", [0, WATCHED_CLOSELY], ids=["at once", "later"])
 @pytest.mark.parametrize(
-    "wrap", [lambda env: env, lambda env: TimeLimit(env, 10**6)], ids=["bare", "wrapped"]
+    ("wrap", "first"),
+    [(lambda env: env, 0), (lambda env: TimeLimit(env, 10**6), WATCHED_CLOSELY)],
+    ids=["bare, at once", "wrapped, later"],
 )
 def test_a_finding_names_the_line_that_steps_the_environment(wrap, first):
     env = wrap(GoalEnvChecker(OffsetFrom(first)))
