@@ -273,12 +273,9 @@ class Collector:
         self._state = _PolicyState(_pickle("state", state), self._next - 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of this collector.
+        """Return the state from which a new collector with equal arguments continues with the same episodes.
 
-        After `load_state_dict` with this state, a new collector with the same arguments continues with the
-        same episodes. The state contains the number of the next round, the policy states of the next two
-        rounds, ``episodes_per_env``, and the arguments that must be equal in the new collector: ``seed``,
-        ``num_envs`` and ``num_workers``.
+        The state has the number of the next round, the policy states of two rounds, and some arguments.
         """
         states = self._submitted.get(self._next, self._state), self._state
         return {
@@ -291,9 +288,6 @@ class Collector:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the state that `state_dict` of another collector returned.
-
-        Args:
-            state: The value that `state_dict` returned.
 
         Raises:
             ValueError: The other collector had another seed, or other numbers of workers or environments.

@@ -66,11 +66,10 @@ class RayBackend:
 
 
 def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
-    """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
+    """Return the module ``ray``, initialized, and whether the caller has to shut Ray down.
 
-    Ray is started if neither ``address`` nor the environment variable ``RAY_ADDRESS`` is given, even if
-    another Ray instance runs on this machine. The new instance has one logical CPU per core, or ``num_cpus``
-    if that is more. Return the module ``ray``, and whether the caller has to shut Ray down.
+    Ray is started on this machine, even if another instance runs there, if neither ``address`` nor the
+    environment variable ``RAY_ADDRESS`` is given, and the program has not initialized Ray.
     """
     try:
         import ray  # noqa: PLC0415 - an optional dependency

@@ -256,14 +256,10 @@ class EpisodeArchive:
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
-        """Call `flush`, and iterate over all episodes.
+        """Call `flush`, and iterate over all episodes; the errors are those of `iter_shards`.
 
-        Episodes are in the order in which they were added, with one exception. All episodes of a shard have
-        the same type of rewards and the same keys, types and shapes of infos. An episode that differs goes to
-        a later shard, so it can follow episodes that were added later.
-
-        Raises:
-            CorruptFileError: A shard is damaged. All other errors are the same as in `iter_shards`.
+        Episodes are in the order in which they were added, with one exception: all episodes of a shard have
+        the same types of rewards and infos, so one that differs can follow episodes that were added later.
         """
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
@@ -393,11 +389,7 @@ def shard_path(folder: Path, number: int) -> Path:
 
 
 def _find_shards(folder: Path, archive: str, *, require_all: bool = False) -> tuple[Shard, ...]:
-    """Return the shards of ``folder`` in order; damaged and missing shards are included, without counts.
-
-    Raises:
-        CorruptFileError: A shard is damaged or missing, and ``require_all`` is True.
-    """
+    """Return the shards in order; damaged and missing shards are errors, or are included without counts."""
     names = [path.stem.removeprefix("shard-") for path in folder.glob("shard-*.npz")]
     numbers = {int(name) for name in names if name.isdecimal()}
     found = []

@@ -65,11 +65,7 @@ class ReuseWatch:
     def began(
         self, envs: Iterable[int], states: Sequence[np.ndarray], infos: Mapping[str, InfoBatch] | None = None
     ) -> None:
-        """Compare last states of ended episodes with first states of the next episodes; warn at most once.
-
-        The next episodes begin in the environments ``envs``. ``states`` are the current observations of all
-        environments, a list of arrays (N, ...). ``infos``, those of the first states, are compared too.
-        """
+        """Compare last states with first ``states``, leaves (N, ...), and ``infos`` of the next episodes."""
         ended, self._ended = self._ended, {}
         envs = [i for i in envs if i in ended]
         if not envs:

@@ -209,8 +209,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}; {use}")
         spaces = env.observation_space, env.action_space
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
-        options: dict[str, Any] = {"max_steps": max_episode_steps, "mode": mode}
-        self._record(env, Sinks(sinks, on_error), spaces, info_keys, action_key, **options)
+        arguments = Sinks(sinks, on_error), spaces, info_keys, action_key
+        self._record(env, *arguments, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
 
     @property
@@ -224,9 +224,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Pass an open episode to the sinks as truncated, and reset the environment.
 
-        Args:
-            seed: Seed, as in `gymnasium.Env.reset`.
-            options: Options, as in `gymnasium.Env.reset`.
+        The arguments are those of `gymnasium.Env.reset`.
 
         Raises:
             RuntimeError: The recorder is in a worker process of a vector environment, where a sink, such as a
@@ -251,32 +249,18 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     mode NEXT_STEP, the step that begins the next episode is a reset, and is not recorded as a transition. In
     mode SAME_STEP, the last state of an episode is read from ``final_obs`` and ``final_info``.
 
-    After a KeyboardInterrupt, call ``reset``. Open episodes, and episodes that are being delivered, may be
-    lost, but a sink never gets a wrong episode, or the same episode twice.
+    The other arguments, errors and the behavior after a KeyboardInterrupt are those of `EpisodeRecorder`.
 
     Args:
         env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
         *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
             buffer, gets all `Episodes` that ended at the same step in one call of this method. Other sinks
-            are called with each `Episode`. As sinks, ``buffer``, ``buffer.add_episode`` and
-            ``buffer.add_episodes`` are equivalent.
-        info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, for example of
-            a buffer. The infos of every step and environment must have these keys.
-        max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
-            reset: the next episode begins in the last state of this one. Use this for tasks that never end.
-        on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
-            episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
-            in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
-        action_key: Key of an info that contains the executed action, such as ``"intervene_action"`` of a
-            wrapper with which a person can take over. This action is recorded at steps that have the key.
+            are called with each `Episode`.
 
     Raises:
-        TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
-            ``info_keys`` is not a list of strings, elements of a space are not arrays of a fixed shape, or
-            ``action_key`` is given for actions that are not one array.
-        ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object more
-            than once, ``max_episode_steps`` is not an integer of at least 1, ``on_error`` is not valid, or a
-            sink is given twice, also to a recorder inside of ``env``.
+        TypeError: ``env`` is not a vector environment.
+        ValueError: ``env.metadata`` has no autoreset mode, or ``env`` contains the same environment object
+            more than once.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -313,18 +297,19 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
                 "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.X}, where X is SAME_STEP "
                 "if the last step of an episode resets too, NEXT_STEP if the next step resets, else DISABLED"
             )
-        # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an end,
-        # even if a call of reset() came in between.
+        spaces = env.single_observation_space, env.single_action_space
         self._record(
             env,
             Sinks(sinks, on_error),
-            (env.single_observation_space, env.single_action_space),
+            spaces,
             info_keys,
             action_key,
             max_steps=max_episode_steps,
             num_envs=env.num_envs,
             mode=mode,
             watches_reuse=mode is AutoresetMode.SAME_STEP,
+            # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an
+            # end, even if a call of reset() came in between.
             may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
         )
         super().__init__(env)
@@ -334,11 +319,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, or only the environments in ``options["reset_mask"]``, (N,) bool.
 
-        First the open episodes of these environments are passed to the sinks as truncated.
-
-        Args:
-            seed: Seed or seeds, as in `gymnasium.vector.VectorEnv.reset`.
-            options: Options, as in `gymnasium.vector.VectorEnv.reset`.
+        First the open episodes of these environments are passed to the sinks as truncated. The arguments are
+        those of `gymnasium.vector.VectorEnv.reset`.
 
         Raises:
             SinkError: A sink raised an error, and the environments were not reset; call ``reset`` again.

@@ -129,11 +129,7 @@ def _read_labels(file: ArrayFile, archive: str, number: int) -> tuple[int, int]:
 
 
 def read_shard(path: Path, archive: str, number: int) -> Episodes:
-    """Return the episodes of a shard.
-
-    Raise CorruptFileError if the file is damaged, belongs to another archive than ``archive``, or has another
-    number than ``number``. Raise OSError if the file cannot be read.
-    """
+    """Return the episodes of the shard ``number`` of ``archive``, or raise CorruptFileError or OSError."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         counts = _read_labels(file, archive, number)
         header, arrays = file.header, {name: file.read(name) for name in file.arrays}
@@ -153,10 +149,7 @@ def read_shard(path: Path, archive: str, number: int) -> Episodes:
 
 
 def flatten_tree(tree: Tree, name: str, leaves: dict[str, np.ndarray]) -> Json:
-    """Add the arrays of a tree to ``leaves``, and return the tree as JSON.
-
-    In the JSON, the names of the arrays replace the arrays, and lists replace tuples.
-    """
+    """Add the arrays of a tree to ``leaves``; return their names as JSON, with lists instead of tuples."""
     if isinstance(tree, dict):
         return {key: flatten_tree(part, _name(name, key), leaves) for key, part in tree.items()}
     if isinstance(tree, tuple):
@@ -175,11 +168,7 @@ def build_tree(described: Json, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return the reset infos of n episodes as named arrays.
-
-    For each combination of key, dtype and shape that occurs, there are two arrays: the values, and the
-    numbers of the episodes to which they belong.
-    """
+    """Return for each key, dtype and shape two arrays: the values, and the numbers of their episodes."""
     groups: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, np.ndarray]]] = {}
     for number, info in enumerate(infos):
         for key, value in info.items():
