@@ -1,9 +1,10 @@
 """Faults of a collector's workers: killed processes, exceptions, Ctrl-C, and a learner that is killed."""
 
-import re
+import contextlib
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -45,10 +46,9 @@ def test_a_worker_that_always_dies_is_reported(monkeypatch, tmp_path):
         path, at = str(tmp_path / "steps"), range(100)
 
     monkeypatch.setitem(MAX_ATTEMPTS, "lost", 1)
-    with Collector(Dies, still, backend="process") as collector, pytest.raises(CollectorError) as raised:
+    message = "worker 0 failed 1 times in round 0.* the process was killed, or its machine was lost"
+    with Collector(Dies, still, backend="process") as collector, pytest.raises(CollectorError, match=message):
         next(collector.rounds())
-    assert "worker 0 failed 1 times in round 0" in str(raised.value)
-    assert "the process was killed, or its machine was lost" in str(raised.value)
 
 
 def test_an_exception_that_does_not_come_three_times_changes_no_episode(tmp_path):
@@ -62,12 +62,12 @@ def test_an_exception_that_comes_three_times_names_worker_round_seed_and_cause(t
     class Raises(Fails):
         path, at = str(tmp_path / "steps"), range(100)
 
-    with Collector(Raises, still, seed=3) as collector, pytest.raises(CollectorError) as raised:
-        next(collector.rounds())
-    assert str(raised.value).startswith("worker 0 failed 3 times in round 0, whose environments are reset")
-    assert re.search(
-        r"ArithmeticError: the simulator diverged; raised in .*, in a call of step\(\)$", str(raised.value)
+    message = (
+        r"worker 0 failed 3 times in round 0, whose environments are reset with seed=\d+: "
+        r"ArithmeticError: the simulator diverged; raised in .*, in a call of step\(\)$"
     )
+    with Collector(Raises, still) as collector, pytest.raises(CollectorError, match=message) as raised:
+        next(collector.rounds())
     assert 'raise ArithmeticError("the simulator diverged")' in str(raised.value.__cause__)
     assert (tmp_path / "steps").read_text() == "xxx"
 
@@ -131,11 +131,9 @@ def test_ctrl_c_at_any_instruction_of_the_collector_loses_no_round(step):
 
 def is_running(pid):
     """Whether a process runs, and is not a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - not a file
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_closing_stops_busy_workers():

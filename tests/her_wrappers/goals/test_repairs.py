@@ -80,23 +80,17 @@ def test_a_plain_environment_becomes_a_correct_goal_environment():
     assert report.successes
 
 
-def test_reset_options_can_set_the_goal():
+def test_reset_options_can_set_the_goal_and_goals_of_another_shape_are_errors():
     observation, info = make_car().reset(seed=0, options={"goal": [-0.5]})
     assert observation["desired_goal"].tolist() == [-0.5]
     assert info["is_success"] == bool(abs(observation["achieved_goal"][0] + 0.5) < 0.1)
-
-
-def test_a_goal_of_another_shape_is_an_error():
     with pytest.raises(ValueError, match=r"goals must have the shape \(.*\) of goal_space"):
         make_car(achieved_goal=lambda observation, info: observation).reset(seed=0)
 
 
-def test_boolean_success_needs_a_goal_environment():
+def test_boolean_success_needs_a_goal_environment_and_uses_the_function_of_the_user():
     with pytest.raises(ValueError, match="observation space must be a Dict"):
         BooleanSuccess(gym.make("CartPole-v1"))
-
-
-def test_boolean_success_uses_the_function_of_the_user():
     env = BooleanSuccess(Reach(), success=lambda achieved, desired: True)
     assert env.reset(seed=0)[1] == {"is_success": True}
 

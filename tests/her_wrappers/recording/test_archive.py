@@ -6,7 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium as gym
 import numpy as np
@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from her_wrappers import Demonstrations, EpisodeArchive, EpisodeRecorder, Episodes, InUseError
 from her_wrappers.data.atomic import PART
-from her_wrappers.recording import archive as archive_module
 from her_wrappers.recording import shards
+from her_wrappers.recording.archive import LOCK
 from tests.support.archived_episodes import Nested, assert_same_episodes, files, random_episode
 from tests.support.bundled import VARIANTS, ids, make
 from tests.support.counting import counting_episode
+from tests.support.equality import assert_same_tree
 
 
 @given(
@@ -97,6 +98,8 @@ def test_arguments_that_json_cannot_store_are_stored_as_repr(tmp_path):
 
 
 def test_episodes_are_copied_when_they_are_added(tmp_path):
+    for name in (LOCK, f"manifest.json{PART}"):  # left by a process that was killed before its first shard
+        (tmp_path / name).touch()
     episode = random_episode(3)
     with EpisodeArchive(tmp_path) as archive:
         archive(episode)
@@ -130,9 +133,8 @@ def test_reset_infos_of_different_dtypes_and_strings_of_all_lengths_share_a_shar
         for reset, word in zip(resets, words, strict=True):
             archive(random_episode(1, infos={"word": np.array([word])}, reset_info=reset))
     assert [episode.infos["word"].tolist() for episode in archive] == [[word] for word in words]
-    assert [{key: value.tolist() for key, value in each.reset_info.items()} for each in archive] == [
-        {key: value.tolist() for key, value in each.items()} for each in resets
-    ]
+    for episode, reset in zip(archive, resets, strict=True):
+        assert_same_tree(episode.reset_info, reset)
     assert len(list(archive.iter_shards())) == 1
 
 
@@ -177,15 +179,8 @@ def test_a_full_disk_loses_nothing_that_was_added(tmp_path, monkeypatch):
 
 
 def test_several_threads_can_add_episodes(tmp_path):
-    with EpisodeArchive(tmp_path, shard_steps=20) as archive:
-        threads = [
-            threading.Thread(target=lambda seed=seed: [archive(random_episode(3, seed)) for _ in range(20)])
-            for seed in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with EpisodeArchive(tmp_path, shard_steps=20) as archive, ThreadPoolExecutor(4) as pool:
+        list(pool.map(archive, [random_episode(3, seed) for seed in range(80)]))
     assert (len(archive), len(list(EpisodeArchive(tmp_path)))) == (80, 80)
 
 
@@ -231,14 +226,6 @@ except OSError as error:
     assert output.count("was opened before this process was forked") == 3
     assert "InUseError" in output, "the end of the fork does not release the lock"
     assert_same_episodes(EpisodeArchive(tmp_path), [random_episode(3)])
-
-
-def test_files_of_a_process_that_was_killed_before_its_first_shard_are_no_obstacle(tmp_path):
-    for name in (archive_module.LOCK, f"manifest.json{PART}"):
-        (tmp_path / name).touch()
-    with EpisodeArchive(tmp_path) as archive:
-        archive(random_episode(1))
-    assert len(EpisodeArchive(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])

@@ -15,6 +15,7 @@ from tests.support.archived_episodes import (
     forge_manifest,
     random_episode,
 )
+from tests.support.counting import counting_buffer, counting_episode
 
 
 def example(folder):
@@ -43,6 +44,19 @@ def test_a_missing_shard_is_an_error_and_the_shards_after_it_can_be_read(tmp_pat
     with pytest.warns(UserWarning, match=r"at least 1 of 2 episodes were skipped; .*shard-000000\.npz"):
         (block,) = EpisodeArchive(tmp_path).iter_shards("skip")
     assert_same_episodes(block, episodes[2:])
+
+
+def test_a_damaged_shard_is_skipped_by_a_buffer(tmp_path):
+    with EpisodeArchive(tmp_path, shard_steps=6) as archive:
+        archive.add_episodes([counting_episode(number, 3) for number in range(6)])
+    damaged = tmp_path / "shard-000001.npz"
+    damaged.write_bytes(damaged.read_bytes()[:-100] + bytes(100))
+    buffer = counting_buffer()
+    with pytest.raises(CorruptFileError, match="shard-000001"):
+        buffer.extend(archive)
+    assert buffer.num_episodes == 2
+    with pytest.warns(UserWarning, match="2 of 6 episodes were skipped; .*shard-000001"):
+        assert buffer.extend(archive, on_error="skip") == 2
 
 
 def test_swapped_shards_and_shards_of_another_archive_are_errors(tmp_path):
@@ -116,12 +130,10 @@ RESET, EPISODES = "reset_infos/a/0", "episodes_of_reset_infos/a/0"
 SHARD_LIES = {
     "more episodes than the file can hold": ({"episodes": 10**12, "steps": 10**12}, {}),
     "other numbers of episodes": ({"episodes": 2}, {}),
-    "missing rows": ({}, {"rewards": np.zeros(1)}),
     "lengths that do not add up": ({}, {"lengths": np.array([3])}),
     "huge lengths": ({}, {"lengths": np.array([2**62, 2**62])}),
     "rewards of words": ({}, {"rewards": np.array(["a", "b"])}),
     "an unknown array": ({"actions": "steps"}, {}),
-    "an array used twice": ({"actions": "observations"}, {}),
     "reset infos without episodes": ({}, {RESET: np.zeros(1)}),
     "reset infos of no episode": ({}, {RESET: np.zeros(1), EPISODES: np.array([7])}),
     "reset infos of words": ({}, {RESET: np.zeros(1), EPISODES: np.array(["a"])}),

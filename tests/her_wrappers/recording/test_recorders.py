@@ -155,11 +155,11 @@ def test_an_error_at_the_last_step_does_not_join_two_episodes():
         assert np.diff(episode.observations["place"], axis=0).tolist() == [[0, 0, 1]] * 3
 
 
-@pytest.mark.parametrize("make", [lambda: Numbered([[3]]), lambda: vector(2, [[3]], NEXT_STEP)])
-def test_an_episode_has_its_own_memory_and_can_be_pickled(make):
-    episodes, env = [], make()
-    record = EpisodeRecorder if isinstance(env, gym.Env) else VectorEpisodeRecorder
-    env = record(env, episodes.append)
+@pytest.mark.parametrize("mode", [None, NEXT_STEP])
+def test_an_episode_has_its_own_memory_and_can_be_pickled(mode):
+    episodes = []
+    record = VectorEpisodeRecorder if mode else EpisodeRecorder
+    env = record(twin(2, [[3]], mode), episodes.append)
     drive(env, 3)
     kept = episodes[0].observations["place"].copy()
     drive(env, 20)

@@ -9,7 +9,6 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from her_wrappers import (
     EpisodeRecorder,
     HindsightReplayBuffer,
-    NotFiniteError,
     SinkError,
     VectorEpisodeRecorder,
 )
@@ -67,19 +66,6 @@ def test_bad_episodes_are_skipped_counted_and_named_once(broken, is_vector):
     skipped = [str(each.message) for each in caught if "skipped" in str(each.message)]
     assert len(skipped) == 1
     assert broken in skipped[0]
-
-
-def test_without_skip_the_error_has_the_episode_and_recording_goes_on():
-    env = Unstable()
-    buffer = HindsightReplayBuffer.for_env(env, termination="never")
-    recorder = EpisodeRecorder(env, buffer)
-    with pytest.raises(SinkError, match="NotFiniteError: observations/observation") as error:
-        play(recorder, 400)
-    assert len(error.value.episodes) == 1
-    assert isinstance(error.value.__cause__, NotFiniteError)
-    stored = len(buffer)
-    play(recorder, 20)
-    assert len(buffer) > stored
 
 
 def test_skip_raises_all_other_errors():
