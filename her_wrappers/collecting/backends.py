@@ -26,12 +26,8 @@ import time
 from collections import deque
 from multiprocessing import connection
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
-from her_wrappers.collecting.worker import Worker
-
-if TYPE_CHECKING:
-    from her_wrappers.collecting.worker import Setup, Task
+from her_wrappers.collecting.worker import Setup, Task, Worker
 
 GRACE = 0.5  # seconds for which `ProcessBackend.close` waits for its processes, before it kills them
 CHECK_PARENT = 1.0  # seconds after which a worker process checks again that the learner's process exists

@@ -5,15 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from her_wrappers.collecting.worker import Worker
+from her_wrappers.collecting.worker import Setup, Task, Worker
 
-if TYPE_CHECKING:
-    from her_wrappers.collecting.worker import Setup, Task
-
-TIMEOUT = 5.0
-"""Number of seconds within which a Ray cluster must accept a connection."""
+TIMEOUT = 5.0  # seconds within which a Ray cluster must accept a connection
 
 
 class RayBackend:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -27,50 +27,46 @@ COLUMNS = ("rewards", "lengths", "terminated", "truncated")
 SHARD_BYTES = 2**26  # size at which a shard is written, since episodes of images would fill the memory
 
 
-class Pending(NamedTuple):
-    """Episodes that are not in a shard yet: an immutable linked list, so that adding takes constant time."""
+class Pending:
+    """Episodes that are not in a shard yet, and their size, which is too small after an interruption."""
 
-    last: Episodes
-    before: Pending | None
-    num_episodes: int  # of the whole list, as are the other numbers
-    num_steps: int
-    nbytes: int
+    def __init__(self, parts: Sequence[Episodes] = ()) -> None:
+        self.parts: list[Episodes] = []
+        self._num_steps = self._nbytes = 0
+        self.add(parts)
 
-    @classmethod
-    def of(cls, episodes: Episodes, before: Pending | None = None) -> Pending:
-        """Return pending episodes: those of ``before``, then ``episodes``."""
-        trees = tuple(getattr(episodes, name) for name in (*TREES, "rewards"))
-        nbytes = sum(leaf.nbytes for leaf in leaf_arrays(trees))
-        totals = before[2:] if before else (0, 0, 0)
-        added = (len(episodes), episodes.num_steps, nbytes)
-        return cls(episodes, before, *(total + number for total, number in zip(totals, added, strict=True)))
+    def add(self, parts: Sequence[Episodes]) -> None:
+        """Append episodes: all of them or, after an interruption, perhaps none."""
+        self.parts += parts
+        for part in parts:
+            self._num_steps += part.num_steps
+            trees = part.observations, part.actions, part.rewards, part.infos
+            self._nbytes += sum(leaf.nbytes for leaf in leaf_arrays(trees))
 
-    def shard_size(self, shard_steps: int) -> int:
-        """Return the number of steps that fill a shard: ``shard_steps``, or fewer if the steps are large."""
-        return max(1, min(shard_steps, SHARD_BYTES * self.num_steps // max(1, self.nbytes)))
+    def is_full(self, shard_steps: int) -> bool:
+        """Return whether the episodes fill a shard of ``shard_steps`` steps, or of fewer that are large."""
+        return self._num_steps >= self._shard_size(shard_steps)
 
-    def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending | None]:
-        """Return (episodes of the next shard, other pending episodes); the second is None if none are left.
+    def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending]:
+        """Return (episodes of the next shard, other pending episodes).
 
         The shard gets the oldest episode, and later episodes with equal types of rewards and infos, until it
         has at least ``shard_steps`` steps, or about `SHARD_BYTES` bytes.
         """
-        size = self.shard_size(shard_steps)
-        parts: list[Episodes] = []
-        pending: Pending | None = self
-        while pending is not None:
-            parts.append(pending.last)
-            pending = pending.before
-        shard: list[Episodes] = []
-        for part in reversed(parts):
-            fits = size > 0 and _dtypes(part) == _dtypes(parts[-1])
+        size = self._shard_size(shard_steps)
+        shard, rest = [], []
+        for part in self.parts:
+            fits = size > 0 and _dtypes(part) == _dtypes(self.parts[0])
             cut = int(np.searchsorted(part.ends, size)) if fits else 0  # episodes that fill the shard
             if fits:
                 shard.append(part[:cut])
                 size -= part.num_steps
             if cut < len(part):
-                pending = Pending.of(part[cut:], pending)
-        return shard, pending
+                rest.append(part[cut:])
+        return shard, Pending(rest)
+
+    def _shard_size(self, shard_steps: int) -> int:
+        return max(1, min(shard_steps, SHARD_BYTES * self._num_steps // max(1, self._nbytes)))
 
 
 def _dtypes(episodes: Episodes) -> Hashable:
