@@ -77,3 +77,15 @@ def test_an_address_that_nobody_answers_is_an_error_without_a_wait(is_argument, 
 def test_a_ray_that_the_program_has_initialized_is_used(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     assert init_ray("auto", 1) == (ray, False)
+
+
+def test_a_cluster_that_answers_is_used_or_its_error_is_named(monkeypatch):
+    used = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(ray, "init", lambda **options: used.append(options["address"]))
+        assert init_ray(address, 1) == (ray, True)
+        assert used == [address]
+        monkeypatch.setattr(ray, "init", lambda **options: 1 / 0)
+        with pytest.raises(ConnectionError, match=r"cannot connect to a Ray cluster .*zero"):
+            init_ray(address, 1)

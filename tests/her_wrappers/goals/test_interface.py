@@ -129,19 +129,10 @@ class Stacked(gym.ObservationWrapper):
         }
 
 
-class StaticReward(gym.Wrapper):
-    """An environment with a function that is not a method."""
-
-    @staticmethod
-    def compute_reward(achieved_goal, desired_goal, info):
-        return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-
-
 OBSERVATION_KEYS = ["achieved_goal", "desired_goal"]
 STACKED = {
     "frames": lambda: gym.wrappers.FrameStackObservation(make_reach(), 2),
     "components": lambda: gym.wrappers.TimeLimit(Stacked(make_reach(), OBSERVATION_KEYS), 9),
-    "static": lambda: Stacked(StaticReward(make_reach()), OBSERVATION_KEYS, 3),
     "sync": lambda: SyncVectorEnv([lambda: Stacked(make_reach(), OBSERVATION_KEYS)] * 2),
     "async": lambda: AsyncVectorEnv([lambda: Stacked(make_reach(), OBSERVATION_KEYS)] * 2),
 }

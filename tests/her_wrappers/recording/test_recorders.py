@@ -1,7 +1,5 @@
 """EpisodeRecorder and VectorEpisodeRecorder: every step of every environment is recorded once."""
 
-import pickle
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -153,19 +151,6 @@ def test_an_error_at_the_last_step_does_not_join_two_episodes():
     env.close()
     for episode in episodes[2:4]:
         assert np.diff(episode.observations["place"], axis=0).tolist() == [[0, 0, 1]] * 3
-
-
-@pytest.mark.parametrize("mode", [None, NEXT_STEP])
-def test_an_episode_has_its_own_memory_and_can_be_pickled(mode):
-    episodes = []
-    record = VectorEpisodeRecorder if mode else EpisodeRecorder
-    env = record(twin(2, [[3]], mode), episodes.append)
-    drive(env, 3)
-    kept = episodes[0].observations["place"].copy()
-    drive(env, 20)
-    np.testing.assert_array_equal(episodes[0].observations["place"], kept)
-    assert episodes[0].rewards.flags.writeable
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(episodes[0])).observations["place"], kept)
 
 
 def test_actions_of_another_float_dtype_are_rounded():

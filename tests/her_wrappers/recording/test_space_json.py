@@ -37,6 +37,7 @@ def boxes(draw):
 
 LEAVES = st.one_of(
     boxes(),
+    st.just(spaces.Box(0, 1, (2, 0))),
     st.builds(spaces.Discrete, st.integers(1, 2**40), start=st.integers(-(2**40), 2**40)),
     st.builds(spaces.MultiBinary, st.integers(1, 9) | st.lists(st.integers(1, 3), min_size=1, max_size=3)),
     st.builds(spaces.MultiDiscrete, st.lists(st.integers(1, 9), min_size=1, max_size=3)),
