@@ -100,18 +100,23 @@ class GoalInterface:
 
 
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
-    """Return the observation and action space of an environment, or of one in a vector environment."""
+    """Return the spaces of a goal environment, or of one in a vector environment."""
+    observation_space, action_space = spaces_of(env)
     if isinstance(env, gym.vector.VectorEnv):
         require_distinct(env)
-        observation_space, action_space = env.single_observation_space, env.single_action_space
-    elif isinstance(env, gym.Env):
-        observation_space, action_space = env.observation_space, env.action_space
-    else:
-        raise TypeError(
-            "env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got "
-            f"{getattr(env, '__name__', type(env).__name__)}; {remedy_for_env(env)}"
-        )
     return require_goal_space(observation_space), action_space
+
+
+def spaces_of(env: AnyEnv) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """Return the two spaces of an environment, or of one in a vector environment, or raise TypeError."""
+    if isinstance(env, gym.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    if isinstance(env, gym.Env):
+        return env.observation_space, env.action_space
+    raise TypeError(
+        "env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got "
+        f"{getattr(env, '__name__', type(env).__name__)}; {remedy_for_env(env)}"
+    )
 
 
 def remedy_for_env(value: Any) -> str:

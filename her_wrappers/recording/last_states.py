@@ -48,7 +48,7 @@ class ReuseWatch:
     """
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
-        self.is_watching = True
+        self.is_watching = True  # until the warning, or MAX_EPISODES
         self._leaves = spec.leaves
         self._repair = repair  # end of the message
         self._ended: dict[int, Episode] = {}  # by environment
@@ -88,9 +88,7 @@ class ReuseWatch:
                 "overwrites the last state; wrap each environment in her_wrappers.repairs.CopyObservation"
                 + self._repair
             )
-        is_fine = not self._largest.keys() - self._cleared and not infos
-        if lost or is_fine or self._count >= MAX_EPISODES:
-            self.is_watching = False
+        self.is_watching = not lost and self._count < MAX_EPISODES
 
     def _compare(self, name: str, rows: np.ndarray, first: np.ndarray, is_goal: bool) -> None:
         if name in self._cleared or rows.dtype.kind not in NUMBERS:

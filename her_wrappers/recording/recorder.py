@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.autoreset import declared_mode, resets_itself
-from her_wrappers.goals.interface import layers, remedy_for_env, require_distinct
+from her_wrappers.goals.interface import layers, remedy_for_env, require_distinct, spaces_of
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.support.arguments import require_count, require_keys
@@ -32,7 +32,6 @@ class _Recorder:
         self,
         env: Any,
         sinks: Sinks,
-        spaces: tuple[Any, Any],
         info_keys: Iterable[str],
         action_key: str | None,
         **options: Any,
@@ -40,16 +39,17 @@ class _Recorder:
         """Prepare recording of ``env``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
-        if action_key is not None and not isinstance(spaces[1].shape, tuple):
-            raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {spaces[1]}")
+        self._spaces = spaces_of(env)
+        action_space = self._spaces[1]
+        if action_key is not None and not isinstance(action_space.shape, tuple):
+            raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {action_space}")
         for layer in layers(env):
             if isinstance(layer, _Recorder):
                 sinks.require_other(layer._sinks)  # noqa: SLF001 - same class
         self._sinks, self._action_key, self._is_warned = sinks, action_key, False
         self._ended, self._is_watched = 0, True  # number of episodes; whether infos are searched
-        self._spaces = spaces
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
-        self._recorded = EpisodeAccumulator(*spaces, info_keys=keys, **options)
+        self._recorded = EpisodeAccumulator(*self._spaces, info_keys=keys, **options)
 
     @property
     def skipped_episodes(self) -> int:
@@ -100,9 +100,10 @@ class _Recorder:
             self._sinks.deliver(episodes, result)
         return result
 
-    def _require_same_spaces(self, *spaces: Any) -> None:
+    def _require_same_spaces(self) -> None:
         """Raise ValueError if keys, shapes or dtypes of a space have changed."""
-        for name, known, space in zip(("observation", "action"), self._spaces, spaces, strict=True):
+        names = "observation", "action"
+        for name, known, space in zip(names, self._spaces, spaces_of(self.env), strict=True):
             if space is not known and not SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
                 fix = "create a new recorder for the new space"
                 raise ValueError(f"the {name} space changed from {known} to {space}; {fix}")
@@ -207,9 +208,8 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             is_vector = isinstance(env, gym.vector.VectorEnv)
             use = "use VectorEpisodeRecorder" if is_vector else remedy_for_env(env)
             raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}; {use}")
-        spaces = env.observation_space, env.action_space
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
-        arguments = Sinks(sinks, on_error), spaces, info_keys, action_key
+        arguments = Sinks(sinks, on_error), info_keys, action_key
         self._record(env, *arguments, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
 
@@ -236,7 +236,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         self._sinks.require_reachable()
         self.truncate()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._require_same_spaces(self.env.observation_space, self.env.action_space)
+        self._require_same_spaces()
         self._recorded.begin(observation, info)
         return observation, info
 
@@ -297,11 +297,9 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
                 "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.X}, where X is SAME_STEP "
                 "if the last step of an episode resets too, NEXT_STEP if the next step resets, else DISABLED"
             )
-        spaces = env.single_observation_space, env.single_action_space
         self._record(
             env,
             Sinks(sinks, on_error),
-            spaces,
             info_keys,
             action_key,
             max_steps=max_episode_steps,
@@ -335,6 +333,6 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             )
         self.truncate(chosen)
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._require_same_spaces(self.env.single_observation_space, self.env.single_action_space)
+        self._require_same_spaces()
         self._recorded.begin(observations, infos, chosen)
         return observations, infos
