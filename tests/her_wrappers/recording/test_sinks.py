@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from her_wrappers import Episode, Episodes, NotFiniteError, SinkError
+from her_wrappers import Episode, Episodes, SinkError
 from her_wrappers.recording.sinks import Sinks
 
 
@@ -85,23 +85,6 @@ def test_an_object_that_is_not_a_sink_is_an_error():
     for sink, message in ((5, "callable"), ([], "method append"), (wrong, "must be a list of strings")):
         with pytest.raises(TypeError, match=message):
             Sinks([sink])
-
-
-def test_one_bad_episode_does_not_drop_the_others_of_a_step():
-    class Picky:
-        def __init__(self):
-            self.lengths = []
-
-        def add_episodes(self, episodes):
-            if any(len(each) == 2 for each in episodes):
-                raise NotFiniteError("two")
-            self.lengths += [len(each) for each in episodes]
-
-    picky = Picky()
-    sinks = Sinks([picky], "skip")
-    with pytest.warns(UserWarning, match="rejected it: two"):
-        sinks.deliver(episodes_of(1, 2, 3))
-    assert (picky.lengths, sinks.skipped) == ([1, 3], 1)
 
 
 def test_a_sink_is_given_once():
