@@ -101,9 +101,8 @@ class EpisodeAccumulator:
         now = self._now
         batches: dict[str, InfoBatch] = {}
         if self._info_keys:
-            if not self.is_single:
-                infos = info_columns(infos, self.num_envs, self._info_keys)
-            batches = self._read_infos(infos, self._none, self.where(None))
+            columns = infos if self.is_single else info_columns(infos, self.num_envs, self._info_keys)
+            batches = self._read_infos(columns, self._none, self.where(None))
         if chosen is None:
             ring.seek(now)
             write(ring.state_writers, observations, self._check, 0)
@@ -111,8 +110,7 @@ class EpisodeAccumulator:
         else:
             values = [self._check(leaf, observations, 0)[chosen] for leaf in self.observations]
             ring.put_states(now, chosen, values)
-        if self._info_keys:
-            self._keep_first_infos(batches, chosen)
+        self._keep_first_infos(batches, chosen)
         if self._may_reset_twice:
             self._in_doubt = self._in_doubt | (self._is_ended & chosen)
         self._is_ended = self._is_ended & (chosen ^ True)
@@ -246,7 +244,7 @@ class EpisodeAccumulator:
         terminated: Flags,
         truncated: Flags,
         batches: Mapping[str, InfoBatch],  # infos of the step
-        begins: Flags = False,  # environments in which this step was a reset
+        begins: Flags,  # environments in which this step was a reset
         first_states: Tree = None,  # states after this step, if the ring has last states of episodes instead
     ) -> Episodes | None:
         """Close the episodes that end at this step, and open the next ones; return closed ones or None."""
@@ -269,8 +267,7 @@ class EpisodeAccumulator:
         is_any_opened = self._any(opened)
         if is_any_opened:
             self._begun = _where(opened, now, self._begun)
-            if self._info_keys:
-                self._keep_first_infos(batches, opened)
+            self._keep_first_infos(batches, opened)
         self._now = now
         if is_any_opened:
             self._is_open = self._is_open | opened
@@ -347,7 +344,7 @@ class EpisodeAccumulator:
         if self.is_single:
             self._first_infos = [{key: batch.values for key, batch in batches.items()}]
             return
-        for i in np.flatnonzero(opened).tolist():
+        for i in np.flatnonzero(opened).tolist() if self._info_keys else ():
             present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
             self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
 
