@@ -8,7 +8,7 @@ A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +83,6 @@ class SpaceSpec:
     leaves: tuple[LeafSpec, ...]  # the leaves, in the order of the space
     # tree with the structure of the space; the value of each leaf is its position in ``leaves``
     structure: Tree
-    # keys of the leaves if the elements are dicts of arrays, else None
-    flat_keys: tuple[Any, ...] | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        is_flat = isinstance(self.structure, dict) and len(self.structure) == len(self.leaves)
-        is_flat = is_flat and all(len(leaf.path) == 1 for leaf in self.leaves)
-        object.__setattr__(self, "flat_keys", tuple(self.structure) if is_flat else None)
 
     @classmethod
     def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
@@ -120,6 +113,12 @@ class SpaceSpec:
     def paths(self) -> list[Path]:
         """Paths of the leaves."""
         return [leaf.path for leaf in self.leaves]
+
+    @cached_property
+    def flat_keys(self) -> tuple[Any, ...] | None:
+        """Keys of the leaves if the elements are dicts of arrays, else None."""
+        is_flat = isinstance(self.structure, dict) and len(self.structure) == len(self.leaves)
+        return tuple(self.structure) if is_flat and all(len(path) == 1 for path in self.paths) else None
 
     @cached_property
     def float_pairs(self) -> list[tuple[int, int]]:
