@@ -39,7 +39,6 @@ MAX_AXES = 32  # NumPy 1 does not support more
 MAX_NAME = 4000  # characters of the name of an array; the names in zip files are limited too
 DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
 
-ZIP_ERRORS = (zipfile.BadZipFile, struct.error, EOFError)
 JSON_ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError, RuntimeError)
 
 
@@ -50,7 +49,8 @@ class CorruptFileError(ValueError):
 @contextlib.contextmanager
 def as_corrupt(message: str, *others: type[Exception]) -> Iterator[None]:
     """Convert errors that a damaged file causes, and ``others``, to CorruptFileError(``message``)."""
-    kinds: tuple[type[Exception], ...] = (*ZIP_ERRORS, *JSON_ERRORS, csv.Error, *others)
+    zip_errors = zipfile.BadZipFile, struct.error, EOFError
+    kinds: tuple[type[Exception], ...] = (*zip_errors, *JSON_ERRORS, csv.Error, *others)
     try:
         yield
     except CorruptFileError:

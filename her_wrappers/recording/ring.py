@@ -163,9 +163,6 @@ class StepRing:
         return flat.take(index, axis=0, mode="wrap")
 
 
-NOT_PLAIN = KeyError, IndexError, TypeError, ValueError, BufferError  # values missing or not contiguous
-
-
 def _writers(columns: Iterable[Column]) -> list[Writer]:
     return [(leaf, leaf.key, leaf.dtype, shape[1:], data.write) for leaf, shape, data, _ in columns]
 
@@ -180,6 +177,6 @@ def write(
             if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
                 put(value)
                 continue
-        except NOT_PLAIN:
+        except (KeyError, IndexError, TypeError, ValueError, BufferError):  # missing, or not contiguous
             pass
         put(np.ascontiguousarray(check(leaf, tree, ahead, rounding)))

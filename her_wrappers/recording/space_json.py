@@ -74,12 +74,13 @@ class Source:
     @classmethod
     def of(cls, env: AnyEnv) -> Source:
         """Return the description of an environment, single or vectorized."""
-        described = map(space_to_json, spaces_of(env))
+        observation_space, action_space = map(space_to_json, spaces_of(env))
         spec = env_spec(env)
         given = {} if spec is None else dict(spec.kwargs)
         kwargs = {name: value for name, value in given.items() if _is_json(value)}
         source = cls(
-            *described,
+            observation_space,
+            action_space,
             env_id=getattr(spec, "id", None),
             env_class=type(env.unwrapped).__qualname__,
             max_episode_steps=getattr(spec, "max_episode_steps", None),

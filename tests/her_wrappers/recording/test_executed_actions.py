@@ -6,8 +6,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
-from tests.support.numbered import DISABLED
+from her_wrappers import EpisodeRecorder
+from tests.support.numbered import DISABLED, recorder_of
 from tests.support.other_envs import Other
 
 KEY = "intervene_action"
@@ -33,14 +33,10 @@ class Takeover(gym.Wrapper):
         return observation, reward, terminated, truncated, info | ({KEY: used} if takes_over else {})
 
 
-def recorder_of(mode, *sinks, **options):
+def taken_over(mode, *sinks, **options):
     """Return a recorder of three environments, or one if ``mode`` is None, and a function that steps it."""
-    if mode is None:
-        recorder = EpisodeRecorder(Takeover(), *sinks, **options)
-    else:
-        recorder = VectorEpisodeRecorder(
-            SyncVectorEnv([Takeover] * 3, autoreset_mode=mode), *sinks, **options
-        )
+    env = SyncVectorEnv([Takeover] * 3, autoreset_mode=mode) if mode else Takeover()
+    recorder = recorder_of(env, *sinks, **options)
     recorder.reset(seed=0)
 
     def step(*action):
@@ -52,7 +48,7 @@ def recorder_of(mode, *sinks, **options):
 @pytest.mark.parametrize("mode", [None, *AutoresetMode])
 def test_the_executed_action_is_recorded(mode):
     episodes = []
-    recorder, step = recorder_of(mode, episodes.append, action_key=KEY)
+    recorder, step = taken_over(mode, episodes.append, action_key=KEY)
     for _ in range(70):
         ended = np.logical_or(*step(0.25, 0.125)[2:4])
         if mode is DISABLED and ended.any():
@@ -69,7 +65,7 @@ def test_the_executed_action_is_recorded(mode):
 
 @pytest.mark.parametrize("mode", [None, AutoresetMode.NEXT_STEP])
 def test_without_the_key_a_warning_names_it_if_the_actions_differ(mode):
-    _, step = recorder_of(mode)
+    _, step = taken_over(mode)
     for action in ((0, 0), (0, 0), (0.5, -3 / 20), (0, 0), (0, 0)):  # the third step executes this action
         step(*action)
     with pytest.warns(UserWarning, match="pass action_key='intervene_action'"):
@@ -79,7 +75,7 @@ def test_without_the_key_a_warning_names_it_if_the_actions_differ(mode):
 @pytest.mark.parametrize("first", [5, 20])
 def test_a_person_who_takes_over_in_later_episodes_is_found_too(first):
     """Infos are searched in the first episodes and in a decreasing share of later ones, not in each."""
-    recorder, step = recorder_of(None, max_episode_steps=1)
+    recorder, step = taken_over(None, max_episode_steps=1)
 
     def play(episodes, steps):
         for episode in range(episodes):
@@ -98,7 +94,7 @@ def test_actions_of_several_arrays_and_wrong_values_are_errors():
     env.action_space = spaces.Tuple([env.action_space, spaces.Discrete(2)])
     with pytest.raises(TypeError, match="action_key='x' needs actions that are one array"):
         EpisodeRecorder(env, action_key="x")
-    recorder, step = recorder_of(None, action_key=KEY)
+    recorder, step = taken_over(None, action_key=KEY)
     recorder.env.step = lambda action: (*Other.step(recorder.unwrapped, action)[:4], {KEY: np.zeros(5)})
     with pytest.raises(ValueError, match=r"action .* shape \(2,\)"):
         step(0, 0)

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
-from tests.support.numbered import NEXT_STEP, SAME_STEP
+from tests.support.numbered import NEXT_STEP, SAME_STEP, recorder_of
 
 
 class Scripted(gym.Env):
@@ -31,16 +30,11 @@ def record(scripts, keys, mode, at_reset=()):
     """Record two steps of environments with the given infos; of a single one, if ``mode`` is None."""
     episodes = []
     makers = [lambda script=script: Scripted(script, at_reset) for script in scripts]
-    if mode is None:
-        env, action = EpisodeRecorder(makers[-1](), episodes.append, info_keys=keys), 0
-    else:
-        env = VectorEpisodeRecorder(
-            SyncVectorEnv(makers, autoreset_mode=mode), episodes.append, info_keys=keys
-        )
-        action = np.zeros(len(scripts), int)
-    env.reset()
+    env = SyncVectorEnv(makers, autoreset_mode=mode) if mode else makers[-1]()
+    recorder = recorder_of(env, episodes.append, info_keys=keys)
+    recorder.reset()
     for _ in range(2):
-        env.step(action)
+        recorder.step(np.zeros(env.action_space.shape, int))
     return episodes
 
 

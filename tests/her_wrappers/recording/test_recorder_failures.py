@@ -9,7 +9,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from her_wrappers import EpisodeRecorder, SinkError, VectorEpisodeRecorder
-from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP, Numbered, drive, vector
+from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP, Numbered, drive, recorder_of, vector
 
 LENGTHS = [[9], [2], [4]]
 
@@ -55,8 +55,7 @@ def faulty(mode, change=lambda result: None, at=2, lengths=LENGTHS):
 
 
 def record(env, *sinks, **options):
-    kind = EpisodeRecorder if isinstance(env, gym.Env) else VectorEpisodeRecorder
-    recorder = kind(env, *sinks, **options)
+    recorder = recorder_of(env, *sinks, **options)
     recorder.reset()
     return recorder
 

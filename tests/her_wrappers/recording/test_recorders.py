@@ -18,6 +18,7 @@ from tests.support.numbered import (
     assert_recorded,
     drive,
     makers,
+    recorder_of,
     vector,
 )
 
@@ -49,8 +50,7 @@ def twin(num_envs, lengths, mode, taken=None):
 def assert_episodes_are_right(env, lengths, mode, calls, resets=None, *, sinks=(), **options):
     """Compare the episodes of an environment with a recorder with the steps of a twin without one."""
     taken, episodes = [], []
-    record = VectorEpisodeRecorder if mode else EpisodeRecorder
-    recorder = record(env, *sinks, episodes.append, **options)
+    recorder = recorder_of(env, *sinks, episodes.append, **options)
     for each in (recorder, twin(getattr(env, "num_envs", 1), lengths, mode, taken)):
         drive(each, calls, resets)
         each.close()
