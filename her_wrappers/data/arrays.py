@@ -68,7 +68,7 @@ def reason_of(error: Exception) -> str:
 def require_version(
     path: Path, content: Mapping[str, Json], kind: str, version: int, *, oldest: int | None = None
 ) -> None:
-    """Raise CorruptFileError unless ``content`` has this kind, and a version from ``oldest`` on."""
+    """Raise CorruptFileError unless ``content`` has this kind and version, or one from ``oldest`` on."""
     if content["kind"] != kind:
         raise CorruptFileError(f"{path} must contain {kind!r}, got {content['kind']!r}; pass another file")
     found = content["version"]
@@ -145,7 +145,7 @@ def write_arrays(
 
 
 class ArrayFile:
-    """A file that `write_arrays` wrote, opened for reading in a ``with`` block, or a CorruptFileError."""
+    """A file that `write_arrays` wrote, opened for reading; a damaged file raises CorruptFileError."""
 
     path: Path
     header: dict[str, Json]  # as given to write_arrays

@@ -69,7 +69,7 @@ def make_lock(path: Path) -> BaseFileLock:
 
 
 def acquire_lock(lock: BaseFileLock, name: str) -> None:
-    """Acquire a lock, which the caller has stored for its release, or raise InUseError with ``name``."""
+    """Acquire a lock, which the caller has stored, or raise InUseError: ``name`` is in use."""
     try:
         lock.acquire(timeout=0)
     except Timeout as error:

@@ -24,7 +24,7 @@ Content = TypeVar("Content")
 
 
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
-    """Return ``parse(text)`` of a UTF-8 file, or raise CorruptFileError: it is not ``expected``."""
+    """Return ``parse(text)`` of a UTF-8 file, or raise CorruptFileError: the file is not ``expected``."""
     with open_regular(path) as file:
         content = file.read(MAX_TEXT + 1)
     with as_corrupt(f"{path} is damaged, or is not {expected}"):

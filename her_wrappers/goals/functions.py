@@ -46,9 +46,9 @@ def batched_terminated(
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 
     Call ``function`` with 2 and 3 sampled goals and empty infos. A function for single goals returns one bool
-    for the batch, as in gymnasium-robotics, or raises. Return None if it is None or raises
-    NotImplementedError. Raise TypeError or ValueError for other arguments or shapes. ``name`` is its name in
-    messages; ``source`` is the function that it calls, if it only calls one.
+    for the batch, as in gymnasium-robotics, or raises. Return None if ``function`` is None or raises
+    NotImplementedError. Raise TypeError or ValueError for other arguments or shapes. ``name`` is the name of
+    ``function`` in messages; if ``function`` only calls another one, ``source`` is the other one.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function

@@ -328,7 +328,7 @@ def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit:
 
 
 def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
-    """Fit a linear function plus Gaussians, (n, W) -> (n, G), of the width with the least error elsewhere."""
+    """Fit a linear function plus Gaussians, (n, W) -> (n, G); the other rows choose the width."""
     center, scale = inputs.mean(0), (inputs.std(0) + 1e-12) * np.sqrt(inputs.shape[1])
     known, middle = (inputs[is_fitted] - center) / scale, targets[is_fitted].mean(0)
 

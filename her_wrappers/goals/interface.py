@@ -184,9 +184,9 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
 
 
 def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
-    """Return the space of the achieved goals that ``compute_reward`` takes, or None if it is unknown.
+    """Return the achieved-goal space of the object with ``compute_reward``, or None if it is unknown.
 
-    The space is that of the object whose method it is, or of the outermost layer of ``env`` with this method.
+    The object is the environment or wrapper whose method it is, or the outermost one in ``env`` that has it.
     """
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):

@@ -197,7 +197,10 @@ class EpisodeAccumulator:
                 yield leaf, was.reshape(shape), given.reshape(shape)
 
     def where(self, ahead: int | None) -> Where:
-        """Return a function from i to "at step 3 of environment i", or "at reset" if ``ahead`` is None."""
+        """Return a function from an index to a place, such as "at step 3 of environment 0".
+
+        ``ahead`` is added to the number of the current step; with None, the place is "at reset".
+        """
 
         def place(i: int) -> str:
             step = "at reset" if ahead is None else f"at step {max(0, int(self.lengths[i])) + ahead}"

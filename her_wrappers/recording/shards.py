@@ -28,7 +28,7 @@ SHARD_BYTES = 2**26  # size at which a shard is written, since episodes of image
 
 
 class Pending:
-    """Episodes that are not in a shard yet, and their size, which is too small after an interruption."""
+    """Episodes that are not in a shard yet; after an interruption, their counted size may be too small."""
 
     def __init__(self, parts: Sequence[Episodes] = ()) -> None:
         self.parts: list[Episodes] = []

@@ -147,7 +147,7 @@ class Sinks:
 
 
 def _is_in_worker() -> bool:
-    """Return whether the file of the process' main function is that of a vector environment's workers."""
+    """Return whether the main function of this process is in a file of a vector environment."""
     if multiprocessing.parent_process() is None:
         return False
     run = Path(multiprocessing.process.__file__), "run"  # its callee is the function of the process
