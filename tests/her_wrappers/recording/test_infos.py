@@ -34,7 +34,7 @@ def record(scripts, keys, mode, at_reset=()):
     recorder = recorder_of(env, episodes.append, info_keys=keys)
     recorder.reset()
     for _ in range(2):
-        recorder.step(np.zeros(env.action_space.shape, int))
+        recorder.step(np.zeros(len(scripts), int) if mode else 0)
     return episodes
 
 
