@@ -26,12 +26,8 @@ import time
 from collections import deque
 from multiprocessing import connection
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
-from her_wrappers.collecting.worker import Worker
-
-if TYPE_CHECKING:
-    from her_wrappers.collecting.worker import Setup, Task
+from her_wrappers.collecting.worker import Setup, Task, Worker
 
 GRACE = 0.5  # seconds for which `ProcessBackend.close` waits for its processes, before it kills them
 CHECK_PARENT = 1.0  # seconds after which a worker process checks again that the learner's process exists
@@ -70,8 +66,7 @@ class LocalBackend:
 class ProcessBackend:
     """Workers in processes of their own on this machine.
 
-    Each worker process is a new Python interpreter that is connected to this process by a socket. A worker
-    process exits when the socket is closed. The operating system closes the socket if this process is killed.
+    Each is a new Python interpreter, and exits when the socket that connects it to this process is closed.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -142,9 +137,8 @@ _PROGRAM = (
 def run_worker(file_number: int) -> None:
     """Play rounds in a worker process until the learner's process closes the connection or ends.
 
-    ``file_number`` is the file descriptor of the socket to the learner. The first message is a pickled
-    `Setup`. Each further message is a pickled tuple of a `Task` and the pickled policy state or None. An
-    empty message stops the worker.
+    The first message is a pickled `Setup`, each further one a pickled (`Task`, policy state or None), and the
+    last one is empty.
     """
     link = connection.Connection(file_number)
     messages: SimpleQueue[bytes] = SimpleQueue()

@@ -42,26 +42,20 @@ from her_wrappers.support.user_warning import warn_user
 
 BACKENDS = ("local", "process", "ray")
 
-RAISED, LOST, HUNG, FINAL = "raised", "lost", "hung", "final"
+MAX_ATTEMPTS = {
+    "raised": 3,  # an exception in the worker
+    "lost": 20,  # the worker process ended
+    "hung": 3,  # the worker had no result within the timeout
+    "final": 1,  # a `NotRepeatableError`
+}
+"""Number of failures of a worker in one round after which `CollectorError` is raised, by kind of failure."""
 
-MAX_ATTEMPTS = {RAISED: 3, LOST: 20, HUNG: 3, FINAL: 1}
-"""Number of failures of a worker in one round after which `CollectorError` is raised, by kind of failure.
-
-``RAISED``: an exception in the worker. ``LOST``: the worker process ended. ``HUNG``: the worker had no result
-within the timeout. ``FINAL``: a `NotRepeatableError`.
-"""
-
-PATIENCE = 60.0
-"""Without a timeout, number of seconds after which a warning names a worker that has no result."""
-
+PATIENCE = 60.0  # seconds after which a warning names a worker without a result, if there is no timeout
 MAX_WAIT = 1e4  # seconds of one call of `receive`; the operating system does not accept infinity
 
 
 class CollectorError(RuntimeError):
-    """A worker failed too often in the same round, or its episodes are not repeatable.
-
-    If the worker raised an exception, ``__cause__`` contains its traceback as a text.
-    """
+    """A worker failed too often in one round, or is not repeatable; ``__cause__`` has its traceback."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never raised
@@ -81,8 +75,7 @@ class Round:
         steps_per_second: (W,) float64, steps of the episodes per second, for each worker.
         seconds_waiting: Seconds for which the learner waited for this round.
         lost_workers: Number of times that a worker was lost while it played this round, and was replaced.
-            Losses in the next round are included if they occurred before this round was complete; they are
-            then counted in both rounds.
+            Losses in the next round that occurred before this round was complete count in both rounds.
     """
 
     number: int
@@ -121,22 +114,19 @@ class Collector:
     Args:
         make_env: Function that returns a new environment or a new vector environment; called in the workers.
         policy: Function that returns the actions for the N observations of a vector environment. A policy
-            that learns needs a method ``load_state_dict(state)``. A policy that explores needs a method
-            ``seed(n)``, which is called with an int at the start of each round. The policy is pickled when
-            the collector is created.
+            that learns needs a method ``load_state_dict(state)``, one that explores a method ``seed(n)``,
+            which is called with an int at the start of each round. The policy is pickled at once.
         num_workers: Number of workers, W.
-        num_envs: Number of environments of each worker, N. None uses the number of environments in the vector
-            environment that ``make_env`` returns, or 1 if ``make_env`` returns a single environment.
+        num_envs: Number of environments of each worker, N. None means the number in the vector environment
+            that ``make_env`` returns, or 1 for a single environment.
         backend: ``"local"``: in this process. ``"process"``: in processes on this machine. ``"ray"``: in a
             Ray cluster.
         seed: Seed of environments and policies.
         info_keys: Keys of the infos to record; each must exist at every step.
         fresh_envs: Whether to make new environments for each round, for environments that remember earlier
-            episodes, or that are seeded only when they are made. If ``fresh_envs`` is True and ``make_env``
-            has a parameter ``seed``, each call gets an int that depends on the seed of the collector, the
-            worker, the round and the environment.
-        deterministic: Whether environments and policy repeat their episodes if they get the same seeds again.
-            If True, each worker tests this: it plays round 0 twice, and compares the episodes.
+            episodes, or that are seeded only when they are made. If ``make_env`` has a parameter ``seed``,
+            each call gets an int that depends on the seed of the collector, worker, round and environment.
+        deterministic: Whether each worker plays round 0 twice, and the episodes must be equal.
         address: Address of a Ray cluster; by default the environment variable ``RAY_ADDRESS``. If neither is
             given, a new Ray instance is started on this machine. If the program has already initialized Ray,
             the collector uses that instance, and ignores the address.
@@ -148,10 +138,9 @@ class Collector:
         ConnectionError: No Ray cluster answers at ``address``.
         ImportError: ``backend`` is ``"ray"``, and Ray is not installed.
         OSError: ``backend`` is ``"process"``, and the operating system is not POSIX.
-        TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, ``info_keys`` is not a
-            list of strings, or ``fresh_envs`` or ``deterministic`` is not a bool.
-        ValueError: A number is out of range, the backend does not exist, or ``address`` is given for a
-            backend other than ``"ray"``.
+        TypeError: ``make_env`` or ``policy`` is not a function or cannot be pickled, or another argument has
+            a wrong type.
+        ValueError: A number is out of range, the backend does not exist, or ``address`` is given without Ray.
 
     Example:
         >>> import gymnasium as gym, her_envs, numpy as np
@@ -203,11 +192,8 @@ class Collector:
             sys_path=tuple(sys.path),
             registered=tuple(_pickle_registered()),
         )
-        self._identity = {
-            "seed": self._setup.seed,
-            "num_envs": self._setup.num_envs,
-            "num_workers": self._num_workers,
-        }
+        setup = self._setup
+        self._identity = {"seed": setup.seed, "num_envs": setup.num_envs, "num_workers": self._num_workers}
         self._has_state = hasattr(policy, "load_state_dict")
         self._next = 0  # the round that is delivered next
         self._state = _PolicyState()
@@ -236,8 +222,7 @@ class Collector:
 
         Raises:
             CollectorError: In the same round, a worker raised an exception or exceeded the timeout three
-                times, or was lost 20 times. Or ``deterministic`` is True, so each worker played round 0
-                twice as a test, and the episodes differed.
+                times, or was lost 20 times; or the episodes of round 0 differed when it was repeated.
             RuntimeError: The collector is closed.
             ValueError: The arrays of workers have different keys or shapes, or ``episodes_per_env`` is out of
                 range or differs from its value in earlier rounds.
@@ -273,12 +258,9 @@ class Collector:
         self._state = _PolicyState(_pickle("state", state), self._next - 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of this collector.
+        """Return the state from which a new collector with equal arguments continues with the same episodes.
 
-        After `load_state_dict` with this state, a new collector with the same arguments continues with the
-        same episodes. The state contains the number of the next round, the policy states of the next two
-        rounds, ``episodes_per_env``, and the arguments that must be equal in the new collector: ``seed``,
-        ``num_envs`` and ``num_workers``.
+        The state has the number of the next round, the policy states of two rounds, and some arguments.
         """
         states = self._submitted.get(self._next, self._state), self._state
         return {
@@ -291,9 +273,6 @@ class Collector:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the state that `state_dict` of another collector returned.
-
-        Args:
-            state: The value that `state_dict` returned.
 
         Raises:
             ValueError: The other collector had another seed, or other numbers of workers or environments.
@@ -353,7 +332,7 @@ class Collector:
             policy_age=number - self._submitted[number].after_round,
             steps_per_second=np.array([each.episodes.num_steps / each.seconds for each in results]),
             seconds_waiting=time.perf_counter() - started,
-            lost_workers=sum(count for (kind, *_), count in self._attempts.items() if kind == LOST),
+            lost_workers=sum(count for (kind, *_), count in self._attempts.items() if kind == "lost"),
         )
 
     def _restart(self, worker: int) -> None:
@@ -380,9 +359,9 @@ class Collector:
         missing = [each for each in sorted(self._submitted) if (each, worker) not in self._results]
         if message is None:
             number = missing[0] if missing else self._next
-            kind, reason, trace = LOST, "the process was killed, or its machine was lost", ""
+            kind, reason, trace = "lost", "the process was killed, or its machine was lost", ""
             if received is None:
-                kind, reason = HUNG, f"it did not finish within timeout={self._timeout} seconds"
+                kind, reason = "hung", f"it did not finish within timeout={self._timeout} seconds"
                 if self._timeout is None:
                     warn_user(
                         f"worker {worker} has not finished round {number} for {PATIENCE:.0f} seconds; if it "
@@ -395,17 +374,17 @@ class Collector:
             number = outcome.task.round
             if isinstance(outcome, WorkerResult):
                 self._results[number, worker] = outcome
+                self._since[worker] = time.monotonic()
                 if missing == [number]:  # the worker has no other task
                     del self._since[worker]
-                else:
-                    self._since[worker] = time.monotonic()
                 return
-            kind, reason, trace = FINAL if outcome.is_final else RAISED, outcome.reason, outcome.trace
+            kind = "final" if outcome.is_final else "raised"
+            reason, trace = outcome.reason, outcome.trace
         self._attempts[kind, number, worker] += 1
         count = self._attempts[kind, number, worker]
         if count >= MAX_ATTEMPTS[kind]:
             seed, _ = seeds_of(self._setup.seed, worker, number)
-            attempts = "" if kind == FINAL else f" {count} times"
+            attempts = "" if kind == "final" else f" {count} times"
             raise CollectorError(
                 f"worker {worker} failed{attempts} in round {number}, whose environments are reset with "
                 f"seed={seed}: {reason}"

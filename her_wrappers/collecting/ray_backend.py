@@ -5,15 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from her_wrappers.collecting.worker import Worker
+from her_wrappers.collecting.worker import Setup, Task, Worker
 
-if TYPE_CHECKING:
-    from her_wrappers.collecting.worker import Setup, Task
-
-TIMEOUT = 5.0
-"""Number of seconds within which a Ray cluster must accept a connection."""
+TIMEOUT = 5.0  # seconds within which a Ray cluster must accept a connection
 
 
 class RayBackend:
@@ -66,11 +62,10 @@ class RayBackend:
 
 
 def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
-    """Connect to a Ray cluster, or start Ray on this machine, unless the program has initialized Ray.
+    """Return the module ``ray``, initialized, and whether the caller has to shut Ray down.
 
-    Ray is started if neither ``address`` nor the environment variable ``RAY_ADDRESS`` is given, even if
-    another Ray instance runs on this machine. The new instance has one logical CPU per core, or ``num_cpus``
-    if that is more. Return the module ``ray``, and whether the caller has to shut Ray down.
+    Ray is started on this machine, even if another instance runs there, if neither ``address`` nor the
+    environment variable ``RAY_ADDRESS`` is given, and the program has not initialized Ray.
     """
     try:
         import ray  # noqa: PLC0415 - an optional dependency

@@ -11,9 +11,10 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -26,9 +27,6 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.recorder import VectorEpisodeRecorder
 from her_wrappers.support.error_texts import describe_user_error
 from her_wrappers.support.policies import choose_action
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)

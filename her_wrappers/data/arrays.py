@@ -39,7 +39,6 @@ MAX_AXES = 32  # NumPy 1 does not support more
 MAX_NAME = 4000  # characters of the name of an array; the names in zip files are limited too
 DTYPE_PATTERN = re.compile(r"[<>|]([biufc]\d{1,2}|[US]\d{1,9})")
 
-ZIP_ERRORS = (zipfile.BadZipFile, struct.error, EOFError)
 JSON_ERRORS = (AttributeError, LookupError, TypeError, ValueError, OverflowError, RuntimeError)
 
 
@@ -49,11 +48,9 @@ class CorruptFileError(ValueError):
 
 @contextlib.contextmanager
 def as_corrupt(message: str, *others: type[Exception]) -> Iterator[None]:
-    """Convert errors that a damaged file causes in the ``with`` block to CorruptFileError(``message``).
-
-    ``others`` are types of errors that are converted too, for files that other packages read.
-    """
-    kinds: tuple[type[Exception], ...] = (*ZIP_ERRORS, *JSON_ERRORS, csv.Error, *others)
+    """Convert errors that a damaged file causes, and ``others``, to CorruptFileError(``message``)."""
+    zip_errors = zipfile.BadZipFile, struct.error, EOFError
+    kinds: tuple[type[Exception], ...] = (*zip_errors, *JSON_ERRORS, csv.Error, *others)
     try:
         yield
     except CorruptFileError:
@@ -71,10 +68,7 @@ def reason_of(error: Exception) -> str:
 def require_version(
     path: Path, content: Mapping[str, Json], kind: str, version: int, *, oldest: int | None = None
 ) -> None:
-    """Raise CorruptFileError unless ``content``, read from the file ``path``, has this kind and version.
-
-    If ``oldest`` is given, all versions from ``oldest`` to ``version`` are accepted.
-    """
+    """Raise CorruptFileError unless ``content`` has this kind and version, or one from ``oldest`` on."""
     if content["kind"] != kind:
         raise CorruptFileError(f"{path} must contain {kind!r}, got {content['kind']!r}; pass another file")
     found = content["version"]
@@ -121,10 +115,7 @@ def write_arrays(
     kind: str,
     version: int,
 ) -> None:
-    """Write arrays and a header to a file of this kind and version. Names of arrays may have slashes.
-
-    If an error is raised, an existing file at ``path`` is unchanged.
-    """
+    """Write arrays and a header; after an error, an existing file is unchanged. Names may have slashes."""
     with replacement(path) as file:
         zip_file = zipfile.ZipFile(file, "w")
         try:
@@ -154,10 +145,7 @@ def write_arrays(
 
 
 class ArrayFile:
-    """A file that `write_arrays` wrote, opened for reading in a ``with`` block.
-
-    Raise CorruptFileError if the file was written with another ``kind`` or ``version``, or is damaged.
-    """
+    """A file that `write_arrays` wrote, opened for reading; a damaged file raises CorruptFileError."""
 
     path: Path
     header: dict[str, Json]  # as given to write_arrays
@@ -200,10 +188,8 @@ class ArrayFile:
             # Invalid bools and strings can crash code that uses NumPy.
             if array.dtype.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
                 raise ValueError(f"a bool of the array {name!r} is neither 0 nor 1")
-            if (
-                array.dtype.kind == "U"
-                and flat.view(f"{array.dtype.str[0]}u4").max(initial=0) > sys.maxunicode
-            ):
+            is_text = array.dtype.kind == "U"
+            if is_text and flat.view(f"{array.dtype.str[0]}u4").max(initial=0) > sys.maxunicode:
                 raise ValueError(f"a string of the array {name!r} is not valid Unicode")
         return array
 

@@ -26,8 +26,7 @@ class InUseError(OSError):
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
     """Yield an empty file, which replaces the file at ``path`` at the end of the ``with`` block.
 
-    During the block, the new file has a random name that ends with ``.her-part``, so several writers do not
-    disturb each other. After an error, ``path`` is unchanged. If ``path`` is a link, its target is replaced.
+    After an error, ``path`` is unchanged. If ``path`` is a link, its target is replaced.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -70,11 +69,7 @@ def make_lock(path: Path) -> BaseFileLock:
 
 
 def acquire_lock(lock: BaseFileLock, name: str) -> None:
-    """Acquire a lock, which is held until ``lock.release()`` or the process ends.
-
-    The caller stores the lock before this call, so that it can release the lock even after an interruption.
-    Raise InUseError if a writer in any process holds the lock; the message says that ``name`` is in use.
-    """
+    """Acquire a lock, which the caller has stored, or raise InUseError: ``name`` is in use."""
     try:
         lock.acquire(timeout=0)
     except Timeout as error:

@@ -63,9 +63,7 @@ def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
 def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where) -> InfoBatch | None:
     """Return the info ``key`` of all N environments, or None if no environment has it.
 
-    Raise ValueError in three cases: an environment marked in ``required``, (N,) bool, does not have the info;
-    the mask of the info is not N bools; the info is not an array with one row of numbers or strings for each
-    environment.
+    Raise ValueError if an environment in ``required``, (N,) bool, lacks the info, or an array is not valid.
     """
     count = len(required)
     present = info_mask(infos, key, count)
@@ -88,10 +86,9 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
 
 
 def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
-    """Return the info dict of environment ``i``: all keys except those whose mask is False for ``i``.
+    """Return the info dict of environment ``i``, without keys that begin with ``_`` or ``final_``.
 
     A value without one row per environment, such as a total number of steps, belongs to every environment.
-    Keys that begin with ``_`` or ``final_`` are left out. If the infos are not a dict, the result is empty.
     """
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():
@@ -129,12 +126,9 @@ def _final_name(infos: Any) -> str | None:
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
     """Return the infos of N environments in Gymnasium's format, one dict of arrays and masks.
 
-    A dict is returned unchanged; None becomes an empty dict. A list of N dicts, one per environment, is
-    converted: the result has ``keys`` and, if an episode ended, ``final_obs`` and ``final_info``. The
-    episode of an environment ended if its dict has a last observation, under one of `FINAL_NAMES`. The values
-    in the result's ``final_info`` are taken from ``final_info`` in the dict of each environment or, without
-    this key, from the dict itself, as in Stable-Baselines3. Raise ValueError if ``infos`` has another type,
-    or is a list whose length is not N.
+    A dict is returned unchanged; None becomes an empty dict. Of a list of N dicts, the result has ``keys``
+    and, if a dict has one of `FINAL_NAMES`, ``final_obs`` and ``final_info``. The values of ``final_info``
+    come from the key ``final_info`` of each dict or, as in Stable-Baselines3, from the dict itself.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}
@@ -154,7 +148,6 @@ def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str,
 
 
 def _columns(infos: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
-    """Return, for each key, an object array and its mask, as in Gymnasium's vector infos."""
     columns: dict[str, Any] = {}
     for key in keys:
         columns[key] = np.empty(len(infos), object)
@@ -173,7 +166,6 @@ def final_observation_row(infos: Any, i: int) -> Any:
 
 
 def _unpack(key: str, values: np.ndarray, present: np.ndarray, where: Where) -> np.ndarray:
-    """Convert the object array of an info to numbers or strings; ``present`` marks the rows with the info."""
     rows = np.flatnonzero(present)
     unpacked = try_as_array(values[rows].tolist())
     if unpacked.shape[:1] != rows.shape or unpacked.dtype.kind not in NUMBERS:

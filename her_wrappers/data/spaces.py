@@ -8,7 +8,7 @@ A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def leaf_spaces(space: spaces.Space[Any], path: Path = ()) -> dict[Path, spaces.Space[Any]]:
-    """Return the spaces in ``space`` that are not Dict or Tuple, by path; ``path`` is the path of ``space``.
-
-    Raise TypeError for spaces whose elements are not arrays of a fixed shape: Text, Sequence, Graph, OneOf.
-    """
+    """Return the spaces of the leaves by path, or raise TypeError if one has no fixed shape."""
     leaves = leaves_by_path(_as_tree(space), path)
     for place, leaf in leaves.items():
         if not isinstance(leaf, spaces.Space) or leaf.shape is None or leaf.dtype is None:
@@ -45,7 +42,6 @@ def is_list_of_dicts(value: Any) -> bool:
 
 
 def _as_tree(space: spaces.Space[Any]) -> Tree:
-    """Return a Dict or Tuple space as nested dicts and tuples, whose leaves are the other spaces."""
     if isinstance(space, spaces.Dict):
         return {key: _as_tree(part) for key, part in space.items()}
     return tuple(map(_as_tree, space)) if isinstance(space, spaces.Tuple) else space
@@ -87,13 +83,6 @@ class SpaceSpec:
     leaves: tuple[LeafSpec, ...]  # the leaves, in the order of the space
     # tree with the structure of the space; the value of each leaf is its position in ``leaves``
     structure: Tree
-    # keys of the leaves if the elements are dicts of arrays, else None
-    flat_keys: tuple[Any, ...] | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        is_flat = isinstance(self.structure, dict) and len(self.structure) == len(self.leaves)
-        is_flat = is_flat and all(len(leaf.path) == 1 for leaf in self.leaves)
-        object.__setattr__(self, "flat_keys", tuple(self.structure) if is_flat else None)
 
     @classmethod
     def of(cls, name: str, space: spaces.Space[Any]) -> SpaceSpec:
@@ -108,7 +97,6 @@ class SpaceSpec:
 
     @classmethod
     def _of(cls, name: str, tree: Tree, describe: Callable[[Any], Any]) -> SpaceSpec:
-        """Return the spec of a tree, given a function from a leaf to its shape and dtype."""
         specs: list[LeafSpec] = []
         for path, leaf in leaves_by_path(tree).items():
             shape, dtype = describe(leaf)
@@ -125,6 +113,12 @@ class SpaceSpec:
     def paths(self) -> list[Path]:
         """Paths of the leaves."""
         return [leaf.path for leaf in self.leaves]
+
+    @cached_property
+    def flat_keys(self) -> tuple[Any, ...] | None:
+        """Keys of the leaves if the elements are dicts of arrays, else None."""
+        is_flat = isinstance(self.structure, dict) and len(self.structure) == len(self.leaves)
+        return tuple(self.structure) if is_flat and all(len(path) == 1 for path in self.paths) else None
 
     @cached_property
     def float_pairs(self) -> list[tuple[int, int]]:
@@ -157,10 +151,9 @@ class SpaceSpec:
         rounding: bool = False,
         inspect: Callable[[LeafSpec, np.ndarray], None] | None = None,
     ) -> Any:
-        """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes, or raise ValueError.
+        """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes; see `as_leaf`.
 
-        Arrays that fit are not copied. ``container`` is the owner of the arrays in messages, such as ``"the
-        episode"``. With ``rounding``, floats may be rounded to a shorter float dtype. ``inspect`` is called
+        ``container`` is the owner of the arrays in messages, such as ``"the episode"``. ``inspect`` is called
         with each float leaf and its array if any number of the tree may be NaN or infinite.
         """
         checked = []

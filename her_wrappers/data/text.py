@@ -24,11 +24,7 @@ Content = TypeVar("Content")
 
 
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
-    """Read a UTF-8 file, and return ``parse(text)``; ``expected``, such as "a CSV file", is for messages.
-
-    Raise CorruptFileError if ``parse`` raises, or if the file is not UTF-8 or is too large. Raise OSError if
-    the file cannot be read, or is a folder, pipe or device.
-    """
+    """Return ``parse(text)`` of a UTF-8 file, or raise CorruptFileError: the file is not ``expected``."""
     with open_regular(path) as file:
         content = file.read(MAX_TEXT + 1)
     with as_corrupt(f"{path} is damaged, or is not {expected}"):
@@ -44,10 +40,9 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def read_progress(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a ``progress.csv`` as dicts from column to number, without the empty cells.
+    """Return the rows of a ``progress.csv`` as dicts from column to number, or raise CorruptFileError.
 
-    In a log of Stable-Baselines3, each row with a success rate counts as an evaluation. Raise
-    CorruptFileError if a cell is not a number, or the column ``success_rate`` is missing.
+    In a log of Stable-Baselines3, each row with a success rate counts as an evaluation.
     """
     with as_corrupt(f"{path} is damaged, or is not the log of a run"):
         rows = read_rows(path)

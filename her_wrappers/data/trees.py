@@ -64,8 +64,7 @@ def tuple_like(original: tuple[Any, ...], parts: Iterable[Any]) -> Any:
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
     """Concatenate trees of (n, ...) arrays along the first axis; a single tree is not copied.
 
-    Raise ValueError if trees have different keys, if arrays have rows of different shapes, or if the common
-    dtype of arrays cannot hold all values. ``name`` is the name of the trees in the message.
+    Raise ValueError for other keys or shapes, or if the common dtype of arrays cannot hold all values.
     """
     first = trees[0]
     if len(trees) == 1:
@@ -117,7 +116,6 @@ def _structure(tree: Tree) -> object:
 
 
 def _parts(tree: Tree) -> str:
-    """Return a short description of a tree for messages."""
     if isinstance(tree, dict):
         return f"a dict with the keys {list(tree)}"
     return f"a tuple of length {len(tree)}" if isinstance(tree, tuple) else "an array"
@@ -130,7 +128,6 @@ def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
 def as_array(value: Any) -> np.ndarray:
     """Convert an array, a torch tensor on any device, or nested lists to a NumPy array.
 
-    Tensors of bfloat16, which NumPy does not have, and of other floats shorter than 32 bits become float32.
     Raise TypeError for a sparse tensor, RuntimeError for a tensor whose conjugate bit is set, and ValueError
     for nested lists of different lengths.
     """
@@ -152,12 +149,10 @@ def try_as_array(value: Any) -> np.ndarray:
 def as_leaf(
     name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, rounding: bool = False
 ) -> np.ndarray:
-    """Return ``value`` as an array of the given shape and dtype.
+    """Return ``value``, called ``name`` in errors, as an array of the given shape and dtype.
 
-    ``value`` is an array, a tensor or anything that NumPy converts. An array of this shape and dtype is not
-    copied. Numbers of another dtype are cast. Raise ValueError if the shape differs, if the values are not
-    numbers, or if the cast changes one; with ``rounding``, floats may be rounded to a shorter float dtype.
-    ``name`` is the name of ``value`` in the message.
+    An array of this shape and dtype is not copied. Raise ValueError if the shape differs, if the values are
+    not numbers, or if a cast changes one; with ``rounding``, floats may be rounded to a shorter float dtype.
     """
     try:
         array = as_array(value)
@@ -189,10 +184,7 @@ def as_leaf(
 
 
 def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
-    """Return ``value`` as a tree of (N, ...) arrays with the keys, row shapes and dtypes of ``like``.
-
-    Raise ValueError for other keys or shapes, leaves that are not numbers, and casts that change values.
-    """
+    """Return ``value`` as a tree of (N, ...) arrays with the keys, row shapes and dtypes of ``like``."""
     if isinstance(like, dict | tuple):
         if not isinstance(value, type(like)) or _structure(value) != _structure(like):
             raise ValueError(f"{name} must be {_parts(like)}, got {_parts(value)}")
@@ -227,7 +219,6 @@ _IMMUTABLE = (np.generic, int, float, str, type(None))  # a tuple, since `isinst
 def copy_tree(value: Any) -> Any:
     """Return a copy of a tree; the arrays in the copy share no memory with ``value`` or with each other.
 
-    If ``value`` has one array under two keys, the copy has two arrays, while ``copy.deepcopy`` makes one.
     Lists are copied too. An object that cannot be copied, such as a lock in an info, is kept as it is.
     """
     if isinstance(value, np.ndarray) and value.dtype != object:

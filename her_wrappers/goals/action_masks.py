@@ -20,10 +20,9 @@ MASKS = (MASK, "action_masks", "mask")
 
 
 def find_masks(env: Any, observation: Any, info: Any, names: Sequence[str] = MASKS) -> list[np.ndarray]:
-    """Return the masks of valid actions, as vectors of the values 0 and 1.
+    """Return the masks of valid discrete actions, vectors of 0 and 1, in observation and info.
 
-    A mask is a value of the observation or the info with one of ``names`` as its key, or the result of the
-    environment's method ``action_masks``, as for sb3-contrib. Actions that are not discrete have no mask.
+    The result of the environment's method ``action_masks``, as for sb3-contrib, is a mask too.
     """
     space, found = env.action_space, []
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
@@ -80,10 +79,7 @@ class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def with_action_mask(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """Return ``env`` with the mask of valid actions in its observations, or ``env`` itself if it has no mask.
-
-    If the actions are Discrete and the observation space lacks the key, ``env`` is reset to find a mask.
-    """
+    """Return ``env`` with the mask in its observations, or ``env`` itself if a reset gives no new mask."""
     space = env.observation_space
     if not isinstance(env.action_space, spaces.Discrete) or not isinstance(space, spaces.Dict):
         return env

@@ -7,18 +7,16 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
+from her_wrappers.goals.interface import layers
+
 
 def declared_mode(env: Any) -> AutoresetMode | None:
-    """Return the autoreset mode that a vector environment declares, or None if it declares no valid mode.
-
-    The mode is ``env.metadata["autoreset_mode"]``, with one exception: if no wrapper has set its own
-    metadata, the attribute ``autoreset_mode`` of Gymnasium's vector environments is used, if it is valid.
-    The reason is that before Gymnasium 1.4, all vector environments of a class share one metadata dict, so
-    the newest environment overwrites the mode of all others.
-    """
+    """Return the autoreset mode in the metadata of a vector environment, or None if it is not valid."""
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
         return None
+    # Before Gymnasium 1.4, all vector environments of a class share one metadata dict, in which the newest
+    # environment overwrites the mode of all others. Their attribute is their own.
     own = getattr(env.unwrapped, "autoreset_mode", None)
     shared = env.metadata is env.unwrapped.metadata
     return own if shared and isinstance(own, AutoresetMode) else mode
@@ -26,8 +24,4 @@ def declared_mode(env: Any) -> AutoresetMode | None:
 
 def resets_itself(env: Any) -> bool:
     """Return whether an environment is wrapped in Gymnasium's `Autoreset`, which resets it in ``step``."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.Autoreset):
-            return True
-        env = env.env
-    return False
+    return any(isinstance(layer, gym.wrappers.Autoreset) for layer in layers(env))

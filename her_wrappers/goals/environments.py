@@ -53,13 +53,10 @@ def present_folder() -> Iterator[None]:
 
 
 def find_env(name: str) -> str | EnvFactory:
-    """Return the registered id (for `gymnasium.make`), class or function that ``name`` refers to.
+    """Return the registered id, class or function that ``name``, one of `FORMS`, refers to.
 
-    ``name`` is an id, ``module:id``, ``module:Class``, ``module:function`` or ``path/to/file.py:Class``. An
-    id without a module is returned unchecked; if it belongs to an installed package in `PACKAGES`, the
-    package is imported. Modules in the current folder are found too.
-    Raise BrokenModuleError if the import raises, and EnvNameError if the module does not exist or does not
-    have the environment.
+    An id without a module is returned unchecked. Raise BrokenModuleError if the import raises, and
+    EnvNameError if the module does not exist or does not have the environment.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
@@ -91,10 +88,7 @@ def absolute_name(name: str) -> str:
 
 
 def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options: Any) -> gym.Env[Any, Any]:
-    """Make an environment from its name and options; see `find_env` and `call_factory` for errors.
-
-    ``disable_env_checker`` is passed to `gymnasium.make`; it is ignored for a class or a function.
-    """
+    """Make an environment from its name and options; see `find_env` and `call_factory` for errors."""
     factory = env_factory(name, disable_env_checker=disable_env_checker)
     env = call_factory(name, factory, batch_options(name, num_envs=1) | options)
     if (simulator := getattr(env, "simulator", None)) is not None:
@@ -115,10 +109,7 @@ def env_factory(name: str, *, disable_env_checker: bool | None = None) -> EnvFac
 
 
 def batch_options(name: str, **options: Any) -> dict[str, Any]:
-    """Return the ``options`` that the function ``name`` takes if it makes a simulator, else {}.
-
-    A function makes a simulator if it has a parameter ``num_envs``.
-    """
+    """Return the ``options`` that the function ``name`` takes if it has a parameter ``num_envs``, else {}."""
     function = find_env(name)
     if isinstance(function, str) or inspect.isclass(function):
         return {}
@@ -135,8 +126,7 @@ def _make(function: EnvFactory, /, **options: Any) -> Any:
 def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
     """Call ``factory`` with options and return the environment; ``name`` is for error messages.
 
-    Raise EnvNameError if the environment does not exist or does not take the options. Raise BrokenModuleError
-    if a package is missing, or if the code of the environment raises.
+    Raise EnvNameError for an unknown environment or option, BrokenModuleError if its code or import raises.
     """
     try:
         with present_folder():
@@ -169,11 +159,9 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
 def make_vector_env(
     name: str, num_envs: int, max_episode_steps: int | None = None, /, **options: Any
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Make a vector environment of ``num_envs`` environments.
+    """Make a vector environment, the registered one if there is one and ``max_episode_steps`` is None.
 
-    If ``max_episode_steps`` is None and a vector environment is registered for the id, the result is that
-    vector environment. Otherwise it is a `gymnasium.vector.SyncVectorEnv` with `limit_episodes` applied to
-    each environment. ``options`` are passed to each environment. The errors are those of `make_env`.
+    Otherwise the result is a SyncVectorEnv with `limit_episodes` applied to each environment.
     """
     found = find_env(name)
     spec = gym.registry.get(found) if isinstance(found, str) else None
@@ -188,11 +176,9 @@ def make_vector_env(
 
 
 def import_module(origin: str, name: str, forms: str) -> ModuleType:
-    """Import a module or a ``.py`` file and return the module.
+    """Import the module or ``.py`` file ``origin``; ``name``, the user's text, and ``forms`` are for errors.
 
-    ``origin`` is the module or file. For messages, ``name`` is the user's text, such as ``module:function``,
-    and ``forms`` are its valid forms. Raise BrokenModuleError, with file and line, if the code of the module
-    raises, and EnvNameError if the module does not exist.
+    Raise BrokenModuleError if the code of the module raises, and EnvNameError if it does not exist.
     """
     try:
         with present_folder():
@@ -215,11 +201,9 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
 
 
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
-    """Return the function or class that ``name`` refers to: ``module:name`` or ``path/to/file.py:name``.
+    """Return the function or class ``module:name`` or ``path/to/file.py:name``; errors as in `import_module`.
 
-    For error messages, ``argument`` is the option or parameter whose value is ``name``, such as ``"algo"``,
-    and ``forms`` describes the valid values. Raise BrokenModuleError if the code of the module
-    raises. Raise EnvNameError if ``name`` has another form, or the module or its attribute does not exist.
+    For messages, ``argument`` is the option whose value is ``name``, and ``forms`` are its valid forms.
     """
     origin, colon, attribute = name.rpartition(":")
     if not colon:
@@ -253,7 +237,6 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
-    """Return the error message for a module that lacks ``attribute``; it lists the module's environments."""
     message = f"{'file' if origin.endswith('.py') else 'module'} {origin} has no registered id {attribute!r}"
     classes = [
         each.__name__

@@ -16,10 +16,7 @@ class EndlessEpisodeError(RuntimeError):
 
 
 def declared_time_limit(env: gym.Env[Any, Any]) -> int | None:
-    """Return the environment's own time limit in steps, or None if there is none.
-
-    The limit is ``max_episode_steps`` of the spec or, if that is None, the attribute ``max_steps``.
-    """
+    """Return ``max_episode_steps`` of the environment's spec or, without it, ``max_steps``, or None."""
     spec = env_spec(env)
     limit = None if spec is None else spec.max_episode_steps
     if limit is None and env.has_wrapper_attr("max_steps"):
@@ -28,11 +25,7 @@ def declared_time_limit(env: gym.Env[Any, Any]) -> int | None:
 
 
 def limit_episodes(env: gym.Env[Any, Any], max_episode_steps: int | None = None) -> gym.Env[Any, Any]:
-    """Wrap an environment so that episodes are truncated after ``max_episode_steps`` steps.
-
-    If ``max_episode_steps`` is None, ``step`` raises EndlessEpisodeError in an episode that does not end
-    within 10,000 steps, or within the time limit that the environment declares if that is longer.
-    """
+    """Wrap an environment to truncate long episodes or, without a limit, to raise EndlessEpisodeError."""
     if max_episode_steps is not None:
         return gym.wrappers.TimeLimit(env, max_episode_steps)
     return _RequireEnd(env, max(MAX_EPISODE_STEPS, declared_time_limit(env) or 0))

@@ -32,15 +32,9 @@ def rewards_agree(recorded: Any, computed: Any) -> Any:
 
 
 def are_trivial(compute_reward: GoalFunction, achieved_goal: Any, goal: Any, info: Any) -> np.ndarray:
-    """Return which of B new goals are trivial, so were already achieved before the step, (B,) bool.
-
-    A goal g is trivial if ``compute_reward(ag_t, g) == compute_reward(g, g)``; ag_t is ``achieved_goal``, the
-    achieved goal before the step. Statistics and logs use this definition too.
-    """
-    trivial: np.ndarray = np.equal(
-        compute_reward(achieved_goal, goal, info), compute_reward(goal, goal, info)
-    )
-    return trivial
+    """Return which of B new goals were already achieved before the step, in ``achieved_goal``, (B,) bool."""
+    rewards = compute_reward(achieved_goal, goal, info), compute_reward(goal, goal, info)
+    return np.asarray(np.equal(*rewards))
 
 
 def batched_terminated(
@@ -51,12 +45,10 @@ def batched_terminated(
 ) -> GoalFunction | None:
     """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
 
-    To test whether ``function`` accepts batches, it is called with 2 and with 3 sampled goals and with empty
-    infos. A function for single goals returns one bool for the batch, as in gymnasium-robotics, or raises,
-    for example because it uses ``if`` on a comparison of goals. Return None if ``function`` is None or raises
-    NotImplementedError. Raise TypeError if it does not take three arguments, and ValueError if it returns
-    None or another shape than () or (N,) for N goals. If ``function`` only calls a function, pass that as
-    ``source``. ``name`` is the name of ``function`` in messages.
+    Call ``function`` with 2 and 3 sampled goals and empty infos. A function for single goals returns one bool
+    for the batch, as in gymnasium-robotics, or raises. Return None if ``function`` is None or raises
+    NotImplementedError. Raise TypeError or ValueError for other arguments or shapes. ``name`` is the name of
+    ``function`` in messages; if ``function`` only calls another one, ``source`` is the other one.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -97,11 +89,9 @@ def batched_terminated(
 class BatchedTermination:
     """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
 
-    ``is_rowwise`` says whether the function is called for each row. If ``is_rowwise`` is None, the function
-    is called with batches until a result shows whether it accepts only single goals: such a function returns
-    a single value for a batch, or raises an error for a batch and returns a single value for the first row.
-    Any other error is raised, and the next call tries again. If ``reads_nothing`` is True, the function reads
-    no argument, as in gymnasium-robotics, and is called once for a batch.
+    If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
+    only single goals: it returns a single value for a batch, or raises for a batch and returns a single value
+    for the first row. If ``reads_nothing``, as in gymnasium-robotics, it is called once for a batch.
     """
 
     def __init__(
@@ -113,10 +103,7 @@ class BatchedTermination:
         self._reads_nothing = reads_nothing
 
     def __call__(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return (B,) bools; warn once, at the first batch with B > 1 that is computed row by row.
-
-        ``info`` is a list of B dicts, or a dict of arrays of length B.
-        """
+        """Return (B,) bools; ``info`` is a list of B dicts, or a dict of arrays of length B."""
         batch = achieved_goal, desired_goal, info
         if self._reads_nothing:
             return np.full(len(leaf_arrays(achieved_goal)[0]), bool(self._function(*batch)))
@@ -143,7 +130,6 @@ class BatchedTermination:
         return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
 
     def _returns_one_value(self, *batch: Any) -> bool:
-        """Return whether the function returns a single value for the first row of a batch."""
         try:
             return np.shape(self._function(*next(_rows(*batch)))) == ()
         except Exception:

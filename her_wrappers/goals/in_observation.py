@@ -187,10 +187,7 @@ def _standardized(values: Floats) -> Floats:
 
 
 def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
-    """Return which columns of ``targets``, (n, W), are linear functions of the columns of ``sources``.
-
-    Rows in ``is_fitted`` fit the functions, and all other rows test them. With too few rows, all are False.
-    """
+    """Return which columns of ``targets`` are linear functions of ``sources``; with too few rows, none."""
     if 2 * sources.shape[1] >= is_fitted.sum() or not targets.size:
         return np.zeros(targets.shape[1], np.bool_)
     sources = np.column_stack([_standardized(sources), np.ones(len(sources))])
@@ -331,10 +328,7 @@ def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit:
 
 
 def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
-    """Fit a smooth function (n, W) -> (n, G), a sum of a linear function and Gaussians, by ridge regression.
-
-    The Gaussians get the width with the smallest error in the rows that are not in ``is_fitted``.
-    """
+    """Fit a linear function plus Gaussians, (n, W) -> (n, G); the other rows choose the width."""
     center, scale = inputs.mean(0), (inputs.std(0) + 1e-12) * np.sqrt(inputs.shape[1])
     known, middle = (inputs[is_fitted] - center) / scale, targets[is_fitted].mean(0)
 
@@ -357,8 +351,7 @@ def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
 def fit_columns(inputs: Floats, targets: Floats, is_fitted: Bools, exact: float) -> float:
     """Return the median squared error, in the rows not in ``is_fitted``, of a function of few columns.
 
-    Columns are chosen one by one, while the error is above ``exact`` and each makes it a tenth smaller. With
-    many columns, which take long, a function of all columns comes first.
+    Columns are chosen one by one, while the error is above ``exact`` and each makes it a tenth smaller.
     """
 
     def fit(columns: list[int]) -> tuple[float, list[int]]:

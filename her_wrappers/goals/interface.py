@@ -100,22 +100,23 @@ class GoalInterface:
 
 
 def goal_spaces(env: AnyEnv) -> tuple[spaces.Dict, spaces.Space[Any]]:
-    """Return the observation and action space of an environment, or of a single one in a vector environment.
-
-    Raise TypeError if ``env`` is not an environment. The other errors are those of `require_goal_space` and
-    `require_distinct`.
-    """
+    """Return the spaces of a goal environment, or of one in a vector environment."""
+    observation_space, action_space = spaces_of(env)
     if isinstance(env, gym.vector.VectorEnv):
         require_distinct(env)
-        observation_space, action_space = env.single_observation_space, env.single_action_space
-    elif isinstance(env, gym.Env):
-        observation_space, action_space = env.observation_space, env.action_space
-    else:
-        raise TypeError(
-            "env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got "
-            f"{getattr(env, '__name__', type(env).__name__)}; {remedy_for_env(env)}"
-        )
     return require_goal_space(observation_space), action_space
+
+
+def spaces_of(env: AnyEnv) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """Return the two spaces of an environment, or of one in a vector environment, or raise TypeError."""
+    if isinstance(env, gym.vector.VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    if isinstance(env, gym.Env):
+        return env.observation_space, env.action_space
+    raise TypeError(
+        "env must be a gymnasium.Env or gymnasium.vector.VectorEnv, got "
+        f"{getattr(env, '__name__', type(env).__name__)}; {remedy_for_env(env)}"
+    )
 
 
 def remedy_for_env(value: Any) -> str:
@@ -128,10 +129,7 @@ def remedy_for_env(value: Any) -> str:
 
 
 def require_distinct(vector_env: Any) -> None:
-    """Raise ValueError if a vector environment contains the same innermost environment object twice.
-
-    A vector environment without a list ``envs``, such as an AsyncVectorEnv, is not examined.
-    """
+    """Raise ValueError if the list ``envs`` of a vector environment has the same innermost object twice."""
     envs = getattr(vector_env.unwrapped, "envs", None)
     slots: dict[int, int] = {}  # first slot of each object
     for i, env in enumerate(envs if isinstance(envs, list | tuple) else ()):
@@ -145,11 +143,7 @@ def require_distinct(vector_env: Any) -> None:
 
 
 def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
-    """Return ``space`` if it is the observation space of a single goal environment.
-
-    Raise ValueError if it is not a Dict, lacks a goal key, or has goals of different shapes or dtypes, and
-    TypeError if a goal space, such as Text or Sequence, has no fixed shape.
-    """
+    """Return ``space``, or raise an error unless it has the three keys and equal goal spaces."""
     if not isinstance(space, spaces.Dict):
         raise ValueError(  # noqa: TRY004 - the value of the argument is wrong, not its type
             f"observation space must be a Dict with the keys {', '.join(map(repr, OBSERVATION_KEYS))}, "
@@ -174,8 +168,7 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
 def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
     """Raise ValueError if a wrapper changes the size of the goals but does not override ``compute_reward``.
 
-    ``space`` is the observation space after all wrappers of ``env``. ``function`` is the ``compute_reward``
-    to check; None for the outermost ``compute_reward`` in ``env``.
+    ``space`` is the observation space after all wrappers of ``env``.
     """
     own = own_goal_space(function, env)
     if own is None:
@@ -191,11 +184,9 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
 
 
 def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
-    """Return the space of the achieved goals that ``compute_reward`` takes, or None if it is unknown.
+    """Return the achieved-goal space of the object with ``compute_reward``, or None if it is unknown.
 
-    If ``compute_reward`` is a method of an environment or wrapper, the achieved-goal space of this
-    object is returned; otherwise, that of the outermost wrapper or environment in ``env`` that has a
-    ``compute_reward``.
+    The object is the environment or wrapper whose method it is, or the outermost one in ``env`` that has it.
     """
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
@@ -222,9 +213,8 @@ def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:
 def find_function(env: AnyEnv, name: str) -> Any:
     """Return the attribute ``name`` of the outermost wrapper or environment that has it, or None.
 
-    If a vector environment and its wrappers do not have the attribute, a single environment is searched: the
-    first one of a SyncVectorEnv or, for other vector environments, a new one that is made in this process.
-    Raise ValueError if ``get_wrapper_attr`` or ``has_wrapper_attr`` of a wrapper raises.
+    If a vector environment and its wrappers lack it, the first environment of a SyncVectorEnv or, for other
+    vector environments, a new environment is searched. Raise ValueError if ``get_wrapper_attr`` raises.
     """
     if isinstance(env, gym.Env):
         try:

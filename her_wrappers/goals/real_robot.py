@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from her_wrappers.goals.interface import layers
 from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.support.arguments import require_function
 
@@ -116,6 +117,4 @@ def _ask(argument: str, prompt: str) -> str:
 
 def find_robot(env: gym.Env[Any, Any]) -> RealRobot | None:
     """Return the `RealRobot` among the wrappers of an environment, or None."""
-    while isinstance(env, gym.Wrapper) and not isinstance(env, RealRobot):
-        env = env.env
-    return env if isinstance(env, RealRobot) else None
+    return next((layer for layer in layers(env) if isinstance(layer, RealRobot)), None)

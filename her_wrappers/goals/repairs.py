@@ -1,7 +1,4 @@
-"""Repair wrappers: they fix faults of a goal environment, or give an environment the goal interface.
-
-A report of `her_wrappers.checker` names the repair wrapper for each fault that a repair wrapper can fix.
-"""
+"""Repair wrappers: they fix the faults for which a report names them, or add the goal interface."""
 
 from __future__ import annotations
 
@@ -48,11 +45,7 @@ class _Repair(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class CopyObservation(_Repair):
-    """Copies observations, infos and actions, for environments that reuse their arrays (rules GE301, GE302).
-
-    Args:
-        env: The environment.
-    """
+    """Copies observations, infos and actions, for environments that reuse their arrays (GE301, GE302)."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
         """Step the environment with a copy of the action."""
@@ -66,10 +59,6 @@ class CastObservation(_Repair):
     """Casts observations to the dtypes of their space, and lists to arrays (rule GE005).
 
     Shapes and bounds are not corrected. The cast changes values that the dtype of the space cannot hold.
-
-    Args:
-        env: An environment whose observations are arrays, numbers or nested lists, or dicts and tuples of
-            these.
     """
 
     def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -185,12 +174,8 @@ class AsGoalEnv(_Repair):
         """Reset the environment and sample the desired goal.
 
         Args:
-            seed: Seed of the environment, or None; see `gymnasium.Env.reset`.
-            options: Options of the environment, or None. ``options["goal"]``, (G,), is the desired goal if it
-                is given; this option is not passed to the environment.
-
-        Returns:
-            The observation with the three goal keys, and the info with ``is_success``.
+            seed: See `gymnasium.Env.reset`.
+            options: Options of the environment, and the option ``"goal"``, (G,), which is the desired goal.
 
         Raises:
             ValueError: A goal does not have the shape of the goal space.
@@ -211,29 +196,11 @@ class AsGoalEnv(_Repair):
         return observation, float(self.compute_reward(*goals, info)), terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards of goals: 0 where ``success`` is True and -1 elsewhere.
-
-        Args:
-            achieved_goal: (..., G), achieved goals.
-            desired_goal: (..., G), desired goals.
-            info: Info or infos; not used.
-
-        Returns:
-            (...), float32.
-        """
+        """Return 0 where ``success`` is True and -1 elsewhere, (...) float32, for (..., G) goals."""
         return np.asarray(self._success(achieved_goal, desired_goal), np.float32)[()] - np.float32(1)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether goals are reached; always False without ``terminate_on_success``.
-
-        Args:
-            achieved_goal: (..., G), achieved goals.
-            desired_goal: (..., G), desired goals.
-            info: Info or infos; not used.
-
-        Returns:
-            (...), bool.
-        """
+        """Return whether (..., G) goals are reached, (...) bool; False without ``terminate_on_success``."""
         return np.asarray(self._success(achieved_goal, desired_goal), bool)[()] & self._terminates
 
     def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
@@ -242,7 +209,6 @@ class AsGoalEnv(_Repair):
         return goals, info | {"is_success": bool(self._success(achieved, desired))}
 
     def _as_goal(self, goal: Any) -> Any:
-        """Return a copy of a goal with the dtype of the goal space; raise ValueError for another shape."""
         own = np.array(goal, dtype=self._goal_space.dtype)
         if own.shape != self._goal_space.shape:
             raise ValueError(
@@ -291,16 +257,7 @@ class FlattenGoalObservation(_Repair):
             self.compute_terminated = partial(self._call, "compute_terminated")
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the rewards that the environment computes for flattened goals.
-
-        Args:
-            achieved_goal: (..., G), achieved goals.
-            desired_goal: (..., G), desired goals.
-            info: Info or infos, passed on unchanged.
-
-        Returns:
-            The rewards of the environment, (...).
-        """
+        """Return the rewards, (...), that the environment computes for flattened goals, (..., G)."""
         return self._call("compute_reward", achieved_goal, desired_goal, info)
 
     def _call(self, name: str, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:

@@ -91,11 +91,7 @@ class EpisodeAccumulator:
         return np.where(self._is_open, self._now - self._begun, -1)
 
     def begin(self, observations: Tree, infos: Any, chosen: np.ndarray | None = None) -> None:
-        """Open an episode in each of the environments ``chosen``, (N,) bool or None for all.
-
-        ``observations`` and ``infos`` are the first states and their infos. Unlike the infos of a step,
-        ``infos`` may lack keys that are to be recorded.
-        """
+        """Open an episode in the environments ``chosen``, (N,) bool or None; ``infos`` may lack keys."""
         self.is_ready = False
         ring = self._ring
         if not self._any(self._is_open):
@@ -105,9 +101,8 @@ class EpisodeAccumulator:
         now = self._now
         batches: dict[str, InfoBatch] = {}
         if self._info_keys:
-            if not self.is_single:
-                infos = info_columns(infos, self.num_envs, self._info_keys)
-            batches = self._read_infos(infos, self._none, self.where(None))
+            columns = infos if self.is_single else info_columns(infos, self.num_envs, self._info_keys)
+            batches = self._read_infos(columns, self._none, self.where(None))
         if chosen is None:
             ring.seek(now)
             write(ring.state_writers, observations, self._check, 0)
@@ -115,8 +110,7 @@ class EpisodeAccumulator:
         else:
             values = [self._check(leaf, observations, 0)[chosen] for leaf in self.observations]
             ring.put_states(now, chosen, values)
-        if self._info_keys:
-            self._keep_first_infos(batches, chosen)
+        self._keep_first_infos(batches, chosen)
         if self._may_reset_twice:
             self._in_doubt = self._in_doubt | (self._is_ended & chosen)
         self._is_ended = self._is_ended & (chosen ^ True)
@@ -133,10 +127,7 @@ class EpisodeAccumulator:
         self.is_moving = True
 
     def replace_action(self, key: str, actions: Any, infos: Any) -> None:
-        """After a step, replace the actions that `act` recorded by ``infos[key]``, the executed actions.
-
-        Only the actions of environments whose info has ``key`` are replaced.
-        """
+        """After a step, replace recorded actions by ``infos[key]``, where environments have this info."""
         if self.is_single:
             if key not in infos:
                 return
@@ -174,10 +165,9 @@ class EpisodeAccumulator:
         return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
-        """Close the open episodes of environments ``which``, (N,) bool or None for all, as truncated.
+        """Truncate the open episodes of environments ``which``, (N,) bool; after an interrupted step, all.
 
-        Return the closed episodes that have at least one step, or None if there are none. If the last step
-        was interrupted, for example by an error, all open episodes are closed, whatever ``which`` is.
+        Return the closed episodes that have at least one step, or None if there are none.
         """
         closed = self._every if which is None or self.is_moving else which
         if self.is_moving:
@@ -207,9 +197,9 @@ class EpisodeAccumulator:
                 yield leaf, was.reshape(shape), given.reshape(shape)
 
     def where(self, ahead: int | None) -> Where:
-        """Return a function that maps an environment's index to a text such as "at step 3 of environment 0".
+        """Return a function from an index to a place, such as "at step 3 of environment 0".
 
-        ``ahead`` is added to the number of the current step; with None, the text is about a reset.
+        ``ahead`` is added to the number of the current step; with None, the place is "at reset".
         """
 
         def place(i: int) -> str:
@@ -257,7 +247,7 @@ class EpisodeAccumulator:
         terminated: Flags,
         truncated: Flags,
         batches: Mapping[str, InfoBatch],  # infos of the step
-        begins: Flags = False,  # environments in which this step was a reset
+        begins: Flags,  # environments in which this step was a reset
         first_states: Tree = None,  # states after this step, if the ring has last states of episodes instead
     ) -> Episodes | None:
         """Close the episodes that end at this step, and open the next ones; return closed ones or None."""
@@ -280,8 +270,7 @@ class EpisodeAccumulator:
         is_any_opened = self._any(opened)
         if is_any_opened:
             self._begun = _where(opened, now, self._begun)
-            if self._info_keys:
-                self._keep_first_infos(batches, opened)
+            self._keep_first_infos(batches, opened)
         self._now = now
         if is_any_opened:
             self._is_open = self._is_open | opened
@@ -339,7 +328,6 @@ class EpisodeAccumulator:
         return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
-        """Return the infos to record, by key. ``required`` marks environments that must have all keys."""
         is_dict = isinstance(infos, Mapping)
         batches: dict[str, InfoBatch] = {}
         for key in self._info_keys:
@@ -356,11 +344,10 @@ class EpisodeAccumulator:
         return batches
 
     def _keep_first_infos(self, batches: Mapping[str, InfoBatch], opened: Flags) -> None:
-        """Store the infos of the first states of the environments ``opened``."""
         if self.is_single:
             self._first_infos = [{key: batch.values for key, batch in batches.items()}]
             return
-        for i in np.flatnonzero(opened).tolist():
+        for i in np.flatnonzero(opened).tolist() if self._info_keys else ():
             present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
             self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
 
@@ -384,11 +371,7 @@ class EpisodeAccumulator:
         ring.put_infos(now, batches, ended)
 
     def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:
-        """Return the values of ``leaf`` in ``tree``, for all environments, as one array of the leaf's dtype.
-
-        Floats are rounded to this dtype only if ``rounding`` is True. Errors name the current step plus
-        ``ahead``.
-        """
+        """Return the values of ``leaf`` in ``tree``; errors name the current step plus ``ahead``."""
         value: Any = tree[leaf.key] if isinstance(tree, dict) and leaf.key in tree else tree
         shape = leaf.shape if self.is_single else (self.num_envs, *leaf.shape)
         if type(value) is int and leaf.dtype == np.int64:  # an action of a Discrete space

@@ -64,9 +64,9 @@ class Manifest:
 class _ArchiveState(NamedTuple):
     """Content of an archive, replaced as a whole: an interruption leaves the old or the new content."""
 
-    manifest: Manifest = Manifest()
-    shards: tuple[Shard, ...] = ()  # in the order in which they were written
-    pending: shards.Pending | None = None  # episodes that are not in shards
+    manifest: Manifest
+    shards: tuple[Shard, ...]  # in the order in which they were written
+    pending: shards.Pending  # episodes that are not in shards
     specs: tuple[SpaceSpec, SpaceSpec] | None = None  # leaves of observations and actions, if known
 
 
@@ -123,14 +123,15 @@ class EpisodeArchive:
         self.path = Path(path).absolute()  # `os.chdir` must not change where shards are written
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
         self._lock = fork_safe_lock()
-        self._state = _ArchiveState()
+        self._state = _ArchiveState(Manifest(), (), shards.Pending())
         self._writer_lock: BaseFileLock | None = None
         self._process: int | None = None  # the process that has the archive open for writing
         if env is not None:
             self._open_for_writing(Source.of(env))
         elif (self.path / MANIFEST).exists():
             manifest = read_manifest(self.path)
-            self._state = _ArchiveState(manifest, _find_shards(self.path, manifest.archive))
+            found = _find_shards(self.path, manifest.archive)
+            self._state = _ArchiveState(manifest, found, shards.Pending())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle or copy the archive as its path: the copy reads the folder, with all episodes so far."""
@@ -168,17 +169,17 @@ class EpisodeArchive:
             self._open_for_writing(None)
             specs = self._state.specs or _specs_of(blocks[0])
             self._write_full_shards()
-            pending = self._state.pending
+            fitting = []
             for block in blocks:
                 shards.require_storable_episodes(block)
                 try:
-                    fitting = block.cast(*specs)
+                    fitting.append(block.cast(*specs))
                 except ValueError as error:
                     raise ValueError(
                         f"the episode does not fit the spaces of the archive {self.path}: {error}"
                     ) from error
-                pending = shards.Pending.of(fitting, pending)
-            self._state = self._state._replace(pending=pending, specs=specs)
+            self._state = self._state._replace(specs=specs)
+            self._state.pending.add(fitting)
             atexit.unregister(self.close)
             atexit.register(self.close)
             # The episodes are added already, so an error is raised by the next call, which tries again.
@@ -193,8 +194,8 @@ class EpisodeArchive:
             RuntimeError: This process is a fork of the process that opened the archive.
         """
         with self._lock:
-            while (pending := self._state.pending) is not None:
-                self._write_shard(pending)
+            while self._state.pending.parts:
+                self._write_shard()
 
     def close(self) -> None:
         """Write to disk all episodes that are only in memory, and unlock the folder for other writers.
@@ -222,8 +223,7 @@ class EpisodeArchive:
     def __len__(self) -> int:
         """Return the number of episodes in undamaged shards, plus episodes that are not in shards yet."""
         state = self._state
-        pending = 0 if state.pending is None else state.pending.num_episodes
-        return sum(shard.episodes or 0 for shard in state.shards) + pending
+        return sum(shard.episodes or 0 for shard in state.shards) + sum(map(len, state.pending.parts))
 
     def __repr__(self) -> str:
         return f"<EpisodeArchive path={str(self.path)!r} episodes={len(self)} steps={self.num_steps}>"
@@ -232,7 +232,7 @@ class EpisodeArchive:
     def num_steps(self) -> int:
         """Number of steps of the episodes that ``len()`` counts."""
         state = self._state
-        pending = 0 if state.pending is None else state.pending.num_steps
+        pending = sum(part.num_steps for part in state.pending.parts)
         return sum(shard.steps or 0 for shard in state.shards) + pending
 
     @property
@@ -256,14 +256,10 @@ class EpisodeArchive:
         return None if self.source is None else space_from_json(self.source.action_space)
 
     def __iter__(self) -> Iterator[Episode]:
-        """Call `flush`, and iterate over all episodes.
+        """Call `flush`, and iterate over all episodes; the errors are those of `iter_shards`.
 
-        Episodes are in the order in which they were added, with one exception. All episodes of a shard have
-        the same type of rewards and the same keys, types and shapes of infos. An episode that differs goes to
-        a later shard, so it can follow episodes that were added later.
-
-        Raises:
-            CorruptFileError: A shard is damaged. All other errors are the same as in `iter_shards`.
+        Episodes are in the order in which they were added, with one exception: all episodes of a shard have
+        the same types of rewards and infos, so one that differs can follow episodes that were added later.
         """
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
@@ -337,7 +333,7 @@ class EpisodeArchive:
         if manifest.source is not None:
             if source is not None:
                 manifest.source.require_same(self.path, source)
-            return _ArchiveState(manifest, found, specs=_specs_of_source(manifest.source))
+            return _ArchiveState(manifest, found, shards.Pending(), _specs_of_source(manifest.source))
         specs = None if source is None else _specs_of_source(source)
         if found:
             known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
@@ -352,16 +348,16 @@ class EpisodeArchive:
         if source is not None:
             manifest = replace(manifest, source=source)
             write_manifest(self.path, manifest)
-        return _ArchiveState(manifest, found, specs=specs)
+        return _ArchiveState(manifest, found, shards.Pending(), specs)
 
     def _write_full_shards(self) -> None:
-        while (pending := self._state.pending) and pending.num_steps >= pending.shard_size(self._shard_steps):
-            self._write_shard(pending)
+        while self._state.pending.is_full(self._shard_steps):
+            self._write_shard()
 
-    def _write_shard(self, pending: shards.Pending) -> None:
+    def _write_shard(self) -> None:
         """Write the oldest pending episodes as a shard."""
         self._require_own_process()
-        manifest, written, _, specs = self._state
+        manifest, written, pending, specs = self._state
         parts, rest = pending.next_shard(self._shard_steps)
         shard = Shard(len(written), sum(map(len, parts)), sum(part.num_steps for part in parts))
         labels = {"archive": manifest.archive, **shard._asdict()}
@@ -393,11 +389,7 @@ def shard_path(folder: Path, number: int) -> Path:
 
 
 def _find_shards(folder: Path, archive: str, *, require_all: bool = False) -> tuple[Shard, ...]:
-    """Return the shards of ``folder`` in order; damaged and missing shards are included, without counts.
-
-    Raises:
-        CorruptFileError: A shard is damaged or missing, and ``require_all`` is True.
-    """
+    """Return the shards in order; damaged and missing shards are errors, or are included without counts."""
     names = [path.stem.removeprefix("shard-") for path in folder.glob("shard-*.npz")]
     numbers = {int(name) for name in names if name.isdecimal()}
     found = []

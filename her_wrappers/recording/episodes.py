@@ -250,11 +250,7 @@ class Episodes(Sequence[Episode]):
         return cls.of(episodes)
 
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
-        """Return a copy whose observations and actions have the dtypes of the specs.
-
-        Raise ValueError if leaves or shapes differ, or a dtype cannot represent a value. Only actions may be
-        rounded to a shorter float dtype, since policies often return float64.
-        """
+        """Return a copy in the dtypes of the specs; only actions, often float64, may be rounded."""
         states = self.num_steps + len(self)
         cast = {
             "observations": _cast("observations", self.observations, observations, states),
@@ -297,12 +293,9 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, key: slice) -> Episodes: ...
 
     def __getitem__(self, key: SupportsIndex | slice) -> Episode | Episodes:
-        """Return one episode, or `Episodes` for a slice.
-
-        The arrays are views, except if ``key`` is a slice with a step other than 1.
+        """Return an `Episode`, or `Episodes` for a slice, of views unless the slice has a step other than 1.
 
         Raises:
-            IndexError: The index is out of range.
             ValueError: The slice is empty.
         """
         if not isinstance(key, slice):
@@ -345,7 +338,6 @@ class Episodes(Sequence[Episode]):
 
 
 def _require_continuity(observations: Tree, after: Tree, is_last: np.ndarray) -> None:
-    """Raise ValueError if ``is_last[i]`` is False, but ``after[i]`` differs from ``observations[i + 1]``."""
     for here, there in zip(leaf_arrays(observations), leaf_arrays(after), strict=True):
         jumps = np.flatnonzero(~equal_rows(here[1:], there[:-1]) & ~is_last[:-1])
         if jumps.size:
@@ -357,7 +349,6 @@ def _require_continuity(observations: Tree, after: Tree, is_last: np.ndarray) ->
 
 
 def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool = False) -> Tree:
-    """Return a copy of ``tree`` with the dtypes of ``spec``; raise ValueError if it does not fit ``spec``."""
     paths = SpaceSpec.of_rows(name, tree).paths
     if set(paths) != set(spec.paths):
         expected, got = (sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths))

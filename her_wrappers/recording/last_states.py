@@ -48,7 +48,7 @@ class ReuseWatch:
     """
 
     def __init__(self, spec: SpaceSpec, repair: str = "") -> None:
-        self.is_watching = True
+        self.is_watching = True  # until the warning, or MAX_EPISODES
         self._leaves = spec.leaves
         self._repair = repair  # end of the message
         self._ended: dict[int, Episode] = {}  # by environment
@@ -65,11 +65,7 @@ class ReuseWatch:
     def began(
         self, envs: Iterable[int], states: Sequence[np.ndarray], infos: Mapping[str, InfoBatch] | None = None
     ) -> None:
-        """Compare last states of ended episodes with first states of the next episodes; warn at most once.
-
-        The next episodes begin in the environments ``envs``. ``states`` are the current observations of all
-        environments, a list of arrays (N, ...). ``infos``, those of the first states, are compared too.
-        """
+        """Compare last states with first ``states``, leaves (N, ...), and ``infos`` of the next episodes."""
         ended, self._ended = self._ended, {}
         envs = [i for i in envs if i in ended]
         if not envs:
@@ -92,9 +88,7 @@ class ReuseWatch:
                 "overwrites the last state; wrap each environment in her_wrappers.repairs.CopyObservation"
                 + self._repair
             )
-        is_fine = not self._largest.keys() - self._cleared and not infos
-        if lost or is_fine or self._count >= MAX_EPISODES:
-            self.is_watching = False
+        self.is_watching = not lost and self._count < MAX_EPISODES
 
     def _compare(self, name: str, rows: np.ndarray, first: np.ndarray, is_goal: bool) -> None:
         if name in self._cleared or rows.dtype.kind not in NUMBERS:

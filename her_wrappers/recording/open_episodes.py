@@ -17,6 +17,8 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.values import as_flags, as_reward, as_rewards
 from her_wrappers.support.user_warning import warn_user
 
+REWARD_RANGE = "reward must be between -3.4e38 and 3.4e38, the range of float32"
+
 
 class OpenEpisodes:
     """Records the transitions that `HindsightReplayBuffer.add` passes on, until their episodes end.
@@ -50,10 +52,9 @@ class OpenEpisodes:
         info: Any,
         skip: Any,
     ) -> Episodes | None:
-        """Add a transition of one environment or of each of N environments; return ended episodes or None.
+        """Add a transition, or one of each of N environments; return ended episodes or None.
 
-        ``skip``, a bool or (N,) bool, marks environments whose row is a reset and not a transition; None for
-        no such environment. If an error is raised, nothing is added.
+        ``skip``, a bool, (N,) bool or None, marks environments whose row is a reset and not a transition.
         """
         count = self._num_rows(obs)
         recorded = self._accumulator(count)
@@ -64,7 +65,7 @@ class OpenEpisodes:
         number = as_reward(reward, length)
         if not abs(number) < FLOAT32_OVERFLOW:
             got = f"got {number} at step {length}"
-            raise ValueError(f"reward must be between -3.4e38 and 3.4e38, the range of float32, {got}")
+            raise ValueError(f"{REWARD_RANGE}, {got}")
         flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
         last = final_observations(info) if any(flags) else None
         if skip is not None and _as_flag("skip", skip):
@@ -89,21 +90,18 @@ class OpenEpisodes:
         self._recorded = None
 
     def copy(self) -> tuple[bool, np.ndarray, Episodes | None]:
-        """Return the three arguments of `resume`; the episodes stay open.
-
-        The arguments are: True if transitions have no leading axis; the number of steps of each environment's
-        open episode, (N,) int64, or an empty array before the first transition; and copies of the open
-        episodes that have steps, marked as truncated, or None if there are none.
-        """
+        """Return the arguments of `resume`, with truncated copies of the open episodes that have steps."""
         if self._recorded is None:
             return False, np.zeros(0, np.int64), None
         return self._recorded.is_single, self._recorded.lengths.clip(0), self._recorded.copy()
 
-    def resume(self, is_single: bool, lengths: np.ndarray, episodes: Episodes | None) -> None:
-        """Replace the open episodes; the arguments are the three values that `copy` returned.
-
-        Raise ValueError if the arguments contradict each other.
-        """
+    def resume(
+        self,
+        is_single: bool,  # whether transitions have no leading axis
+        lengths: np.ndarray,  # (N,) int64, steps of each environment's open episode; empty before the first
+        episodes: Episodes | None,  # those that have steps
+    ) -> None:
+        """Replace the open episodes, or raise ValueError if the arguments contradict each other."""
         has_steps = lengths > 0
         found = [] if episodes is None else episodes.lengths.tolist()
         if is_single and len(lengths) > 1:
@@ -170,7 +168,7 @@ class OpenEpisodes:
         if invalid.any():
             i = int(invalid.argmax())
             got = f"got {rewards[i]} in environment {i}"
-            raise ValueError(f"reward must be between -3.4e38 and 3.4e38, the range of float32, {got}")
+            raise ValueError(f"{REWARD_RANGE}, {got}")
         self._require_room(int(lengths.max()))
         if skip is None and self._may_warn and self._just_ended.any():
             self._warn_of_resets(recorded, obs)

@@ -10,9 +10,8 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.autoreset import declared_mode, resets_itself
-from her_wrappers.goals.interface import layers, remedy_for_env, require_distinct
+from her_wrappers.goals.interface import layers, remedy_for_env, require_distinct, spaces_of
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.support.arguments import require_count, require_keys
@@ -29,17 +28,12 @@ class _Recorder:
     _sinks: Sinks
 
     def _record(
-        self,
-        env: Any,
-        sinks: Sinks,
-        spaces: tuple[Any, Any],
-        info_keys: Iterable[str],
-        action_key: str | None,
-        **options: Any,
+        self, env: Any, sinks: Sinks, info_keys: Iterable[str], action_key: str | None, **options: Any
     ) -> None:
         """Prepare recording of ``env``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
+        spaces = spaces_of(env)
         if action_key is not None and not isinstance(spaces[1].shape, tuple):
             raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {spaces[1]}")
         for layer in layers(env):
@@ -47,7 +41,6 @@ class _Recorder:
                 sinks.require_other(layer._sinks)  # noqa: SLF001 - same class
         self._sinks, self._action_key, self._is_warned = sinks, action_key, False
         self._ended, self._is_watched = 0, True  # number of episodes; whether infos are searched
-        self._spaces = spaces
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
         self._recorded = EpisodeAccumulator(*spaces, info_keys=keys, **options)
 
@@ -100,13 +93,6 @@ class _Recorder:
             self._sinks.deliver(episodes, result)
         return result
 
-    def _require_same_spaces(self, *spaces: Any) -> None:
-        """Raise ValueError if keys, shapes or dtypes of a space have changed."""
-        for name, known, space in zip(("observation", "action"), self._spaces, spaces, strict=True):
-            if space is not known and not SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
-                fix = "create a new recorder for the new space"
-                raise ValueError(f"the {name} space changed from {known} to {space}; {fix}")
-
     def _warn_of_action(self, action: Any, info: Any) -> None:
         """Warn once if an info contains an executed action that differs from the recorded action."""
         for name in EXECUTED & set(info):
@@ -153,9 +139,6 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
 
     After a KeyboardInterrupt, call ``reset``. The open episode, or an episode that is being delivered, may be
     lost, but a sink never gets a wrong episode, or the same episode twice.
-
-    The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
-    without the recorder.
 
     Args:
         env: The environment.
@@ -207,10 +190,9 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             is_vector = isinstance(env, gym.vector.VectorEnv)
             use = "use VectorEpisodeRecorder" if is_vector else remedy_for_env(env)
             raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}; {use}")
-        spaces = env.observation_space, env.action_space
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
-        options: dict[str, Any] = {"max_steps": max_episode_steps, "mode": mode}
-        self._record(env, Sinks(sinks, on_error), spaces, info_keys, action_key, **options)
+        arguments = Sinks(sinks, on_error), info_keys, action_key
+        self._record(env, *arguments, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
 
     @property
@@ -224,21 +206,17 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Pass an open episode to the sinks as truncated, and reset the environment.
 
-        Args:
-            seed: Seed, as in `gymnasium.Env.reset`.
-            options: Options, as in `gymnasium.Env.reset`.
+        The arguments are those of `gymnasium.Env.reset`.
 
         Raises:
             RuntimeError: The recorder is in a worker process of a vector environment, where a sink, such as a
                 buffer, is a copy that the main program cannot read.
             SinkError: A sink raised an error, and the environment was not reset; call ``reset`` again.
-            ValueError: The observation does not fit its space, an info cannot be recorded, or a space of the
-                environment changed.
+            ValueError: The observation does not fit its space, or an info cannot be recorded.
         """
         self._sinks.require_reachable()
         self.truncate()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._require_same_spaces(self.env.observation_space, self.env.action_space)
         self._recorded.begin(observation, info)
         return observation, info
 
@@ -251,32 +229,18 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     mode NEXT_STEP, the step that begins the next episode is a reset, and is not recorded as a transition. In
     mode SAME_STEP, the last state of an episode is read from ``final_obs`` and ``final_info``.
 
-    After a KeyboardInterrupt, call ``reset``. Open episodes, and episodes that are being delivered, may be
-    lost, but a sink never gets a wrong episode, or the same episode twice.
+    The other arguments, errors and the behavior after a KeyboardInterrupt are those of `EpisodeRecorder`.
 
     Args:
         env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
         *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
             buffer, gets all `Episodes` that ended at the same step in one call of this method. Other sinks
-            are called with each `Episode`. As sinks, ``buffer``, ``buffer.add_episode`` and
-            ``buffer.add_episodes`` are equivalent.
-        info_keys: Keys of the infos to record, in addition to the ``info_keys`` of the sinks, for example of
-            a buffer. The infos of every step and environment must have these keys.
-        max_episode_steps: Number of steps after which an episode ends as truncated. The environment is not
-            reset: the next episode begins in the last state of this one. Use this for tasks that never end.
-        on_error: ``"raise"``: if a sink raises, ``step`` raises SinkError. ``"skip"``: if a sink rejects an
-            episode since it contains NaN, an infinite goal or an infinite reward, skip this episode, count it
-            in ``skipped_episodes``, and warn once; for other errors, raise SinkError.
-        action_key: Key of an info that contains the executed action, such as ``"intervene_action"`` of a
-            wrapper with which a person can take over. This action is recorded at steps that have the key.
+            are called with each `Episode`.
 
     Raises:
-        TypeError: ``env`` is not a vector environment, a sink is neither callable nor has ``add_episodes``,
-            ``info_keys`` is not a list of strings, elements of a space are not arrays of a fixed shape, or
-            ``action_key`` is given for actions that are not one array.
-        ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object more
-            than once, ``max_episode_steps`` is not an integer of at least 1, ``on_error`` is not valid, or a
-            sink is given twice, also to a recorder inside of ``env``.
+        TypeError: ``env`` is not a vector environment.
+        ValueError: ``env.metadata`` has no autoreset mode, or ``env`` contains the same environment object
+            more than once.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -313,18 +277,17 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
                 "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.X}, where X is SAME_STEP "
                 "if the last step of an episode resets too, NEXT_STEP if the next step resets, else DISABLED"
             )
-        # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an end,
-        # even if a call of reset() came in between.
         self._record(
             env,
             Sinks(sinks, on_error),
-            (env.single_observation_space, env.single_action_space),
             info_keys,
             action_key,
             max_steps=max_episode_steps,
             num_envs=env.num_envs,
             mode=mode,
             watches_reuse=mode is AutoresetMode.SAME_STEP,
+            # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an
+            # end, even if a call of reset() came in between.
             may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
         )
         super().__init__(env)
@@ -334,16 +297,13 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, or only the environments in ``options["reset_mask"]``, (N,) bool.
 
-        First the open episodes of these environments are passed to the sinks as truncated.
-
-        Args:
-            seed: Seed or seeds, as in `gymnasium.vector.VectorEnv.reset`.
-            options: Options, as in `gymnasium.vector.VectorEnv.reset`.
+        First the open episodes of these environments are passed to the sinks as truncated. The arguments are
+        those of `gymnasium.vector.VectorEnv.reset`.
 
         Raises:
             SinkError: A sink raised an error, and the environments were not reset; call ``reset`` again.
-            ValueError: The mask is not valid, an observation does not fit its space, an info cannot be
-                recorded, or a space of the environments changed.
+            ValueError: The mask is not valid, an observation does not fit its space, or an info cannot be
+                recorded.
         """
         mask = (options or {}).get("reset_mask")
         chosen = None if mask is None else np.array(mask)
@@ -353,6 +313,5 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             )
         self.truncate(chosen)
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._require_same_spaces(self.env.single_observation_space, self.env.single_action_space)
         self._recorded.begin(observations, infos, chosen)
         return observations, infos

@@ -107,11 +107,9 @@ class StepRing:
             self.infos[key][moment % self.capacity, ...][chosen] = batch.values[chosen]
 
     def collect(self, rows: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
-        """Return n episodes, as a dict with copies of those fields of `Episodes` that the ring stores.
+        """Return fields of `Episodes`, for n episodes in the environments ``rows`` that began at ``begun``.
 
-        For each episode, ``rows``, ``begun`` and ``lengths``, all (n,), give its environment, the moment
-        (time index) of its first state, and its number of steps. For a single environment, n is 1, ``rows``
-        is None, and the other two are integers.
+        ``rows``, ``begun`` and ``lengths`` are (n,); for a single environment, None and two integers.
         """
         states = self._index(rows, begun, lengths + 1)
         steps = self._index(rows, begun + 1, lengths)
@@ -165,9 +163,6 @@ class StepRing:
         return flat.take(index, axis=0, mode="wrap")
 
 
-NOT_PLAIN = KeyError, IndexError, TypeError, ValueError, BufferError  # values missing or not contiguous
-
-
 def _writers(columns: Iterable[Column]) -> list[Writer]:
     return [(leaf, leaf.key, leaf.dtype, shape[1:], data.write) for leaf, shape, data, _ in columns]
 
@@ -175,17 +170,13 @@ def _writers(columns: Iterable[Column]) -> list[Writer]:
 def write(
     writers: list[Writer], tree: Tree, check: Callable[..., np.ndarray], ahead: int, rounding: bool = False
 ) -> None:
-    """Write ``tree`` to the current row of the ring; each element of ``writers`` writes one leaf.
-
-    A leaf of another dtype or shape is replaced with ``check(leaf, tree, ahead, rounding)``, where ``ahead``
-    is the offset of the step number in error messages, and ``rounding`` allows floats to be rounded.
-    """
+    """Write ``tree`` to the current row; ``check(leaf, tree, ahead, rounding)`` converts other dtypes."""
     for leaf, key, dtype, shape, put in writers:
         try:
             value = tree if key is None else tree[key]
             if type(value) is ndarray and value.dtype is dtype and value.shape == shape:
                 put(value)
                 continue
-        except NOT_PLAIN:
+        except (KeyError, IndexError, TypeError, ValueError, BufferError):  # missing, or not contiguous
             pass
         put(np.ascontiguousarray(check(leaf, tree, ahead, rounding)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -27,50 +27,46 @@ COLUMNS = ("rewards", "lengths", "terminated", "truncated")
 SHARD_BYTES = 2**26  # size at which a shard is written, since episodes of images would fill the memory
 
 
-class Pending(NamedTuple):
-    """Episodes that are not in a shard yet: an immutable linked list, so that adding takes constant time."""
+class Pending:
+    """Episodes that are not in a shard yet; after an interruption, their counted size may be too small."""
 
-    last: Episodes
-    before: Pending | None
-    num_episodes: int  # of the whole list, as are the other numbers
-    num_steps: int
-    nbytes: int
+    def __init__(self, parts: Sequence[Episodes] = ()) -> None:
+        self.parts: list[Episodes] = []
+        self._num_steps = self._nbytes = 0
+        self.add(parts)
 
-    @classmethod
-    def of(cls, episodes: Episodes, before: Pending | None = None) -> Pending:
-        """Return pending episodes: those of ``before``, then ``episodes``."""
-        trees = tuple(getattr(episodes, name) for name in (*TREES, "rewards"))
-        nbytes = sum(leaf.nbytes for leaf in leaf_arrays(trees))
-        totals = before[2:] if before else (0, 0, 0)
-        added = (len(episodes), episodes.num_steps, nbytes)
-        return cls(episodes, before, *(total + number for total, number in zip(totals, added, strict=True)))
+    def add(self, parts: Sequence[Episodes]) -> None:
+        """Append episodes: all of them or, after an interruption, perhaps none."""
+        self.parts += parts
+        for part in parts:
+            self._num_steps += part.num_steps
+            trees = part.observations, part.actions, part.rewards, part.infos
+            self._nbytes += sum(leaf.nbytes for leaf in leaf_arrays(trees))
 
-    def shard_size(self, shard_steps: int) -> int:
-        """Return the number of steps that fill a shard: ``shard_steps``, or fewer if the steps are large."""
-        return max(1, min(shard_steps, SHARD_BYTES * self.num_steps // max(1, self.nbytes)))
+    def is_full(self, shard_steps: int) -> bool:
+        """Return whether the episodes fill a shard of ``shard_steps`` steps, or of fewer that are large."""
+        return self._num_steps >= self._shard_size(shard_steps)
 
-    def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending | None]:
-        """Return (episodes of the next shard, other pending episodes); the second is None if none are left.
+    def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending]:
+        """Return (episodes of the next shard, other pending episodes).
 
         The shard gets the oldest episode, and later episodes with equal types of rewards and infos, until it
         has at least ``shard_steps`` steps, or about `SHARD_BYTES` bytes.
         """
-        size = self.shard_size(shard_steps)
-        parts: list[Episodes] = []
-        pending: Pending | None = self
-        while pending is not None:
-            parts.append(pending.last)
-            pending = pending.before
-        shard: list[Episodes] = []
-        for part in reversed(parts):
-            fits = size > 0 and _dtypes(part) == _dtypes(parts[-1])
+        size = self._shard_size(shard_steps)
+        shard, rest = [], []
+        for part in self.parts:
+            fits = size > 0 and _dtypes(part) == _dtypes(self.parts[0])
             cut = int(np.searchsorted(part.ends, size)) if fits else 0  # episodes that fill the shard
             if fits:
                 shard.append(part[:cut])
                 size -= part.num_steps
             if cut < len(part):
-                pending = Pending.of(part[cut:], pending)
-        return shard, pending
+                rest.append(part[cut:])
+        return shard, Pending(rest)
+
+    def _shard_size(self, shard_steps: int) -> int:
+        return max(1, min(shard_steps, SHARD_BYTES * self._num_steps // max(1, self._nbytes)))
 
 
 def _dtypes(episodes: Episodes) -> Hashable:
@@ -129,11 +125,7 @@ def _read_labels(file: ArrayFile, archive: str, number: int) -> tuple[int, int]:
 
 
 def read_shard(path: Path, archive: str, number: int) -> Episodes:
-    """Return the episodes of a shard.
-
-    Raise CorruptFileError if the file is damaged, belongs to another archive than ``archive``, or has another
-    number than ``number``. Raise OSError if the file cannot be read.
-    """
+    """Return the episodes of the shard ``number`` of ``archive``, or raise CorruptFileError or OSError."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         counts = _read_labels(file, archive, number)
         header, arrays = file.header, {name: file.read(name) for name in file.arrays}
@@ -153,10 +145,7 @@ def read_shard(path: Path, archive: str, number: int) -> Episodes:
 
 
 def flatten_tree(tree: Tree, name: str, leaves: dict[str, np.ndarray]) -> Json:
-    """Add the arrays of a tree to ``leaves``, and return the tree as JSON.
-
-    In the JSON, the names of the arrays replace the arrays, and lists replace tuples.
-    """
+    """Add the arrays of a tree to ``leaves``; return their names as JSON, with lists instead of tuples."""
     if isinstance(tree, dict):
         return {key: flatten_tree(part, _name(name, key), leaves) for key, part in tree.items()}
     if isinstance(tree, tuple):
@@ -175,11 +164,7 @@ def build_tree(described: Json, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _flatten_reset_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return the reset infos of n episodes as named arrays.
-
-    For each combination of key, dtype and shape that occurs, there are two arrays: the values, and the
-    numbers of the episodes to which they belong.
-    """
+    """Return for each key, dtype and shape two arrays: the values, and the numbers of their episodes."""
     groups: dict[tuple[str, str, tuple[int, ...]], list[tuple[int, np.ndarray]]] = {}
     for number, info in enumerate(infos):
         for key, value in info.items():

@@ -65,10 +65,7 @@ class SinkError(RuntimeError):
 
 
 class Sinks:
-    """Passes finished episodes to all sinks.
-
-    If ``on_error`` is ``"skip"``, an episode that a sink rejects with NotFiniteError counts as ``skipped``.
-    """
+    """Passes finished episodes to all sinks; with ``"skip"``, a NotFiniteError counts as ``skipped``."""
 
     def __init__(self, sinks: Iterable[Sink], on_error: str = "raise") -> None:
         self._skips = require_on_error(on_error)
@@ -150,10 +147,7 @@ class Sinks:
 
 
 def _is_in_worker() -> bool:
-    """Return whether this process is a worker of a vector environment, by the file of its main function.
-
-    This detects the workers of Gymnasium, Stable-Baselines3, Tianshou and TorchRL.
-    """
+    """Return whether the main function of this process is in a file of a vector environment."""
     if multiprocessing.parent_process() is None:
         return False
     run = Path(multiprocessing.process.__file__), "run"  # its callee is the function of the process

@@ -9,14 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.data import Json
 from her_wrappers.data.arrays import JSON_ERRORS, reason_of
 from her_wrappers.data.spaces import leaf_spaces
-from her_wrappers.goals.interface import AnyEnv, env_spec
+from her_wrappers.goals.interface import AnyEnv, env_spec, spaces_of
 
 SpaceJson: TypeAlias = dict[str, Any]
 
@@ -75,15 +74,13 @@ class Source:
     @classmethod
     def of(cls, env: AnyEnv) -> Source:
         """Return the description of an environment, single or vectorized."""
-        if not isinstance(env, gym.Env | gym.vector.VectorEnv):
-            raise TypeError(f"env must be a gymnasium Env or VectorEnv, got {type(env).__name__}")
-        single = "single_" if isinstance(env, gym.vector.VectorEnv) else ""
+        observation_space, action_space = map(space_to_json, spaces_of(env))
         spec = env_spec(env)
         given = {} if spec is None else dict(spec.kwargs)
         kwargs = {name: value for name, value in given.items() if _is_json(value)}
         source = cls(
-            space_to_json(getattr(env, f"{single}observation_space")),
-            space_to_json(getattr(env, f"{single}action_space")),
+            observation_space,
+            action_space,
             env_id=getattr(spec, "id", None),
             env_class=type(env.unwrapped).__qualname__,
             max_episode_steps=getattr(spec, "max_episode_steps", None),

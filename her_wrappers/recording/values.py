@@ -46,10 +46,7 @@ def as_flags(name: str, values: Any, count: int, error: type[Exception] = TypeEr
 
 
 def as_batch(leaf: LeafSpec, value: Any, *, count: int, where: Where, rounding: bool = False) -> np.ndarray:
-    """Return a batch of ``count`` values of a leaf as an array (count, ...) in the leaf's dtype.
-
-    An array that already has this dtype and shape is not copied. An error names the first bad row.
-    """
+    """Return ``value`` as an array (count, ...) in the leaf's dtype; an error names the first bad row."""
     shape = (count, *leaf.shape)
     try:
         return as_leaf(f"{leaf.name} of all environments", value, shape, leaf.dtype, rounding=rounding)

@@ -91,10 +91,7 @@ def require_torch(feature: str, *, otherwise: str) -> None:
 
 
 def removed_arguments(owner: str, replacements: Mapping[str, str]) -> Callable[[F], F]:
-    """Return a decorator that makes a function raise TypeError if a removed keyword argument is passed.
-
-    ``replacements`` maps each removed argument to advice for the message, which also names ``owner``.
-    """
+    """Return a decorator: a removed keyword argument is a TypeError with the advice in ``replacements``."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

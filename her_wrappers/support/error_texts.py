@@ -25,21 +25,13 @@ def describe(error: BaseException) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """Return the place where an exception was raised, such as ``"raised in my_env.py, line 3"``.
-
-    The place is the innermost frame outside the standard library and the folders in `LIBRARIES`. The result
-    is empty if there is no such frame.
-    """
+    """Return the innermost frame of the user's code, as ``"raised in my_env.py, line 3"``, or ""."""
     user_frames = _user_frames(error)
     return f"raised in {user_frames[-1]}" if user_frames else ""
 
 
 def describe_user_error(error: BaseException) -> str:
-    """Describe an exception of the user's code: type, message, file, line and called function.
-
-    The result is empty for an exception that was not raised in the user's code; see `raised_at`. For example:
-    ``"ValueError: no contact; raised in my_env.py, line 3, in a call of step()"``.
-    """
+    """Return ``"ValueError: no contact; raised in my_env.py, line 3, in a call of step()"``, or ""."""
     user_frames = _user_frames(error)
     if not user_frames:
         return ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.data.trees import leaf_arrays, try_as_array
 from her_wrappers.support.error_texts import describe, raised_at
 
 
@@ -35,7 +36,7 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
             advice = "Stable-Baselines3's predict returns (action, state); return only the action"
         raise PolicyError(f"the policy must return an action of {space}, got {got}; {advice}")
     if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        array = _as_array(action)
+        array = try_as_array(action)
         is_number = array.dtype.kind in "biuf"
         # Environments may accept other shapes of the same size.
         if not is_number or array.size != math.prod(space.shape or ()):
@@ -47,17 +48,8 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
 
 
 def _has_nan(tree: Any) -> bool:
-    if isinstance(tree, Mapping | tuple | list):
-        return any(map(_has_nan, tree.values() if isinstance(tree, Mapping) else tree))
-    array = _as_array(tree)
-    return array.dtype.kind == "f" and bool(np.isnan(array).any())
-
-
-def _as_array(value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)  # of a tensor
-    except Exception:  # of any object
-        return np.asarray(None)
+    arrays = map(try_as_array, leaf_arrays(tree))
+    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
 
 def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:

@@ -67,9 +67,8 @@ def test_help_imports_no_large_package():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shell_completion_is_printed(shell):
-    result = her("--tyro-print-completion", shell)
+def test_shell_completion_is_printed():
+    result = her("--tyro-print-completion", "fish")
     assert result.exit_code == 0
     assert "check-replay" in result.stdout
     assert "--max-steps" in result.stdout

@@ -5,6 +5,7 @@ In this task, achieved goal, action and desired goal determine the correct trans
 
 import itertools
 import warnings
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRecorder
+from tests.support.specimens.reach import SQUARE, Reach, from_infos, goal_dict
 
 STEPS = 600
 RADIUS, NEW_RADIUS = 0.2, 0.6
@@ -33,63 +35,61 @@ SITUATIONS = {
 }
 
 
-class Reach(gym.Env):
+class Task(Reach):
     """A point in a square moves to a goal within 20 steps; a situation changes one property."""
+
+    may_start_solved = True
 
     def __init__(self, situation):
         self.situation, self.radius = situation, RADIUS
-        seen = 4 if situation == "goal in observation" else 2
-        sizes = {"observation": seen, "achieved_goal": 2, "desired_goal": 2}
-        self.observation_space = spaces.Dict({key: spaces.Box(-3, 3, (n,)) for key, n in sizes.items()})
-        self.action_space = spaces.Box(-1, 1, (2,))
-        self.reused = {"reused arrays": sizes, "one reused array": ["achieved_goal"]}.get(situation, ())
-        self.arrays = {key: np.zeros(n, np.float32) for key, n in sizes.items()}
+        super().__init__()
+        keys = {"reused arrays": list(self.observation_space), "one reused array": ["achieved_goal"]}
+        self.arrays = {key: np.zeros(2, np.float32) for key in keys.get(situation, ())}
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.elapsed = 0
-        self.draw()
-        return self.observe(), {"effort": effort(self.position)}
-
-    def draw(self):
-        self.position, self.goal = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
+    def make_space(self):
+        wide = self.situation == "goal in observation"
+        return goal_dict(SQUARE, spaces.Box(-3, 3, (4,)) if wide else SQUARE)
 
     def observe(self):
-        seen = view(self.situation, self.position, self.goal)
-        new = {"observation": seen, "achieved_goal": self.position, "desired_goal": self.goal}
-        for key in self.reused:
-            self.arrays[key][:] = new[key]
-        return {key: self.arrays[key] if key in self.reused else value.copy() for key, value in new.items()}
+        new = super().observe() | {"observation": view(self.situation, self.position, self.goal).copy()}
+        for key, array in self.arrays.items():
+            array[:] = new[key]
+        return new | self.arrays
 
     def step(self, action):
-        self.elapsed += 1
-        self.position = moved(self.position, action)
-        if self.situation == "hidden reset" and self.elapsed == 10:
-            self.draw()
-        info = {"effort": effort(self.position)}
-        at_goal = bool(distance(self.position, self.goal) < self.radius)
-        truncates = self.situation == "truncated at goals"
-        terminated = at_goal and not truncates and self.situation != "hidden ends"
-        truncated = self.elapsed >= 20 or (at_goal and truncates)
-        reward = float(self.compute_reward(self.position, self.goal, info))
-        return self.observe(), reward, terminated, truncated, info
+        *result, truncated, info = super().step(action)
+        truncates = self.situation == "truncated at goals" and self.is_success(self.position, self.goal)
+        return *result, bool(truncated or truncates), info
+
+    def move(self, action):
+        if self.situation == "hidden reset" and self.elapsed == 9:
+            self.change_place()
+            return self.position
+        return moved(self.position, action)
+
+    def change_place(self):
+        self.position, self.goal = self.draw_start()
+
+    def inform(self, observation):
+        return {"effort": effort(self.position)}
+
+    def terminated(self, observation, info):
+        reached = bool(self.is_success(self.position, self.goal))
+        return reached and self.situation not in {"truncated at goals", "hidden ends"}
 
     def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = (distance(achieved_goal, desired_goal) < self.radius) - 1.0
-        if self.situation == "infos":
-            infos = [info] if isinstance(info, dict) else info
-            reward -= np.array([each.get("effort", 0.0) for each in infos]).reshape(reward.shape)
-        return reward
+        reward = super().compute_reward(achieved_goal, desired_goal, info)
+        return reward - (from_infos("effort", info, 0.0) if self.situation == "infos" else 0)
 
     def compute_terminated(self, achieved_goal, desired_goal, info):
         never = self.situation in {"ends at goals", "truncated at goals"}
-        return (distance(achieved_goal, desired_goal) < self.radius) & (not never)
+        return self.is_success(achieved_goal, desired_goal) & (not never)
 
     def change(self, t):
         if self.situation == "changed radius" and t > STEPS // 5:
             self.radius = NEW_RADIUS
         if self.situation == "evaluation":
-            self.draw()
+            self.change_place()
 
 
 def moved(position, action):
@@ -109,29 +109,18 @@ def view(situation, position, goal):
 
 
 def make(situation):
-    env = Reach(situation)
-    wrappers = {"stacked frames": lambda each: gym.wrappers.FrameStackObservation(each, 3)}
-    return wrappers.get(situation, gym.wrappers.Autoreset if situation == "autoreset" else lambda each: each)(
-        env
-    )
+    env = Task(situation)
+    if situation == "stacked frames":
+        return gym.wrappers.FrameStackObservation(env, 3)
+    return gym.wrappers.Autoreset(env) if situation == "autoreset" else env
 
 
-def record_by_recorder(situation):
+def record(situation, by_add=False):
+    """Record one environment, with a recorder or by `add`."""
     env = make(situation)
     buffer = HindsightReplayBuffer.for_env(env, seed=0)
-    play(EpisodeRecorder(env, buffer.add_episode), situation)
-    return buffer
-
-
-def record_by_add(situation):
-    env = make(situation)
-    buffer = HindsightReplayBuffer.for_env(env, seed=0)
-    play(env, situation, buffer.add)
-    return buffer
-
-
-def play(env, situation, add=lambda *_: None):
-    """Step an environment, and pass the transitions to `add`."""
+    add = buffer.add if by_add else lambda *_: None
+    env = env if by_add else EpisodeRecorder(env, buffer.add_episode)
     obs, _ = env.reset(seed=0)
     env.action_space.seed(0)
     for t in range(STEPS):
@@ -141,6 +130,7 @@ def play(env, situation, add=lambda *_: None):
         after, reward, terminated, truncated, info = env.step(action)
         add(obs, action, reward, after, terminated, truncated, info)
         obs = env.reset()[0] if (terminated or truncated) and situation != "autoreset" else after
+    return buffer
 
 
 def record_vector(situation):
@@ -179,7 +169,11 @@ def wrong_parts(buffer, situation):
     return [name for name, (found, expected) in pairs.items() if not np.allclose(found, expected, atol=1e-5)]
 
 
-RECORD = {"EpisodeRecorder": record_by_recorder, "add": record_by_add, "VectorEpisodeRecorder": record_vector}
+RECORD = {
+    "EpisodeRecorder": record,
+    "add": partial(record, by_add=True),
+    "VectorEpisodeRecorder": record_vector,
+}
 
 RIGHT = {(situation, way) for situation in ("correct", "autoreset", "changed radius") for way in RECORD}
 RIGHT -= {("autoreset", "add")}  # the caller does not pass skip=

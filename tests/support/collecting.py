@@ -88,8 +88,6 @@ class Fails(Walk):
 class Killed(Fails):
     """An environment that kills its process at some of its steps."""
 
-    at = (3, 20, 60, 150)
-
     def fail(self):
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -122,12 +120,10 @@ class NeverSeeded:
 
 
 def still(observations):
-    """Return zero actions, (N, 1)."""
     return np.zeros((len(observations), 1))
 
 
 def two_walks(mode):
-    """Return a vector environment of two random walks with the given autoreset mode."""
     return SyncVectorEnv([Walk] * 2, autoreset_mode=mode)
 
 
@@ -137,7 +133,6 @@ def disabled_walks():
 
 
 def gain_of(episodes):
-    """Return the state that a learner would compute from the episodes of a round."""
     return {"gain": float(np.tanh(episodes.rewards.sum()))}
 
 

@@ -8,14 +8,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from her_wrappers import EpisodeArchive, EpisodeRecorder, SinkError, VectorEpisodeRecorder
+from her_wrappers import EpisodeArchive, SinkError
 from tests.support.archived_episodes import Nested, assert_same_episodes, random_episode
 from tests.support.interrupts import Countdown
-from tests.support.numbered import Numbered, drive, length_of, vector
+from tests.support.numbered import Numbered, drive, length_of, recorder_of, vector
 
 FILES = "her_wrappers/"
 LENGTHS = [[3, 2], [1, 4], [5]]
@@ -24,9 +23,7 @@ LENGTHS = [[3, 2], [1, 4], [5]]
 def interrupted(countdown, make, *sinks):
     """Record with an error at one instruction, reset and continue; return all steps, and those after it."""
     taken = []
-    env = make(taken)
-    record = EpisodeRecorder if isinstance(env, gym.Env) else VectorEpisodeRecorder
-    recorder = record(env, *sinks, info_keys=["place"], max_episode_steps=4)
+    recorder = recorder_of(make(taken), *sinks, info_keys=["place"], max_episode_steps=4)
     try:
         with countdown.running():
             drive(recorder, 9)

@@ -7,6 +7,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
+
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 INFO_KEYS = ["place", "odd", "name"]
 
@@ -55,6 +57,12 @@ class Numbered(gym.Env):
         terminated = ends and self.episode % 2 == 0
         self.info.pop("only_at_reset", None)
         return self.observe(), reward, terminated, ends and not terminated, self.info
+
+
+def recorder_of(env, *sinks, **options):
+    """Return a recorder of a single or vector environment."""
+    kind = EpisodeRecorder if isinstance(env, gym.Env) else VectorEpisodeRecorder
+    return kind(env, *sinks, **options)
 
 
 def makers(num_envs, lengths, *, reuse=False, taken=None, kind=Numbered):

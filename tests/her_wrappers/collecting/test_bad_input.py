@@ -1,6 +1,6 @@
 """Mistakes of a collector's users: each raises an error of one clear sentence."""
 
-import builtins
+import sys
 import threading
 
 import numpy as np
@@ -8,15 +8,6 @@ import pytest
 
 from her_wrappers.collecting import Collector, CollectorError
 from tests.support.collecting import Noisy, Walk, disabled_walks, still
-
-
-class Locked(Noisy):
-    """A policy that cannot be pickled."""
-
-    def __init__(self):
-        super().__init__()
-        self.lock = threading.Lock()
-
 
 SHARED = Walk()
 
@@ -26,7 +17,7 @@ MISTAKES = [
     ({"address": "auto"}, ValueError, "address='auto' needs backend='ray'"),
     ({"info_keys": "place"}, TypeError, "info_keys must be a list of strings"),
     ({"fresh_envs": 1}, TypeError, "fresh_envs must be True or False, got 1"),
-    ({"policy": Locked()}, TypeError, "policy must be picklable"),
+    ({"policy": threading.Lock().acquire}, TypeError, "policy must be picklable"),
     ({"make_env": Walk()}, TypeError, "make_env must be a function of no arguments"),
 ]
 
@@ -62,33 +53,18 @@ def test_what_only_workers_can_find_is_an_error_of_the_first_round(options, mess
         next(collector.rounds())
 
 
-def test_a_policy_without_load_state_dict_takes_no_state():
-    with (
-        Collector(Walk, still) as collector,
-        pytest.raises(TypeError, match=r"policy with the method load_state_dict\(state\)"),
-    ):
-        collector.update({})
-
-
-def test_a_state_that_cannot_be_pickled_is_rejected():
+def test_wrong_arguments_of_methods_are_errors():
+    with Collector(Walk, still) as collector:
+        with pytest.raises(TypeError, match=r"policy with the method load_state_dict\(state\)"):
+            collector.update({})
+        for episodes in (0, 1.5):
+            with pytest.raises(ValueError, match="episodes_per_env must be a"):
+                next(collector.rounds(episodes))
     with Collector(Walk, Noisy()) as collector, pytest.raises(TypeError, match="state must be picklable"):
         collector.update(threading.Lock())
 
 
-@pytest.mark.parametrize("episodes", [0, 1.5])
-def test_the_number_of_episodes_is_positive(episodes):
-    with Collector(Walk, still) as collector, pytest.raises(ValueError, match="episodes_per_env must be a"):
-        next(collector.rounds(episodes))
-
-
 def test_without_ray_its_backend_says_what_to_install(monkeypatch):
-    real = builtins.__import__
-
-    def without_ray(name, *arguments):
-        if name == "ray":
-            raise ImportError(name)
-        return real(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without_ray)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"pip install \"her-toolkit\[ray\]\""):
         Collector(Walk, still, backend="ray")

@@ -1,20 +1,12 @@
 """The Ray backend: the same episodes as in one process, on a cluster that loses workers and nodes."""
 
 import socket
-import time
 
 import pytest
 
 from her_wrappers.collecting import Collector
-from tests.support.collecting import (
-    Noisy,
-    Slow,
-    Walk,
-    assert_same_rounds,
-    collect,
-    collect_with_updates,
-    still,
-)
+from her_wrappers.collecting.ray_backend import init_ray
+from tests.support.collecting import Noisy, Slow, Walk, assert_same_rounds, collect, collect_with_updates
 from tests.support.ray_cluster import connect, three_nodes
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -22,8 +14,35 @@ ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 SETTINGS = {"num_envs": 3, "seed": 7, "info_keys": ["place"]}
 
 
+@pytest.fixture(autouse=True)
+def disconnected():
+    ray.shutdown()
+
+
+def kill_actor(collector, number):
+    actors = collector._backend._actors
+    ray.kill(actors[number % len(actors)])
+
+
+@pytest.fixture
+def unused_address():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_a_ray_that_the_collector_starts_returns_the_episodes_of_one_process(unused_address, monkeypatch):
+    """Another Ray on this machine, to which `ray start --head` has written an address, is not used."""
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda *_: unused_address)
+    with Collector(Slow, Noisy(), backend="ray", **SETTINGS) as collector:
+        rounds = collect_with_updates(collector, 2, disturb=lambda number: kill_actor(collector, number))
+    assert not ray.is_initialized(), "the collector shuts down the Ray that it started"
+    assert_same_rounds(rounds, collect("local", 2, num_workers=1))
+    rounds[0].observations[:] = 0  # raises if the array is read-only
+
+
+@pytest.mark.campaign
 def test_killed_actors_and_a_lost_node_change_no_episode(monkeypatch):
-    """One test, since starting three nodes takes seconds."""
     with three_nodes() as cluster:
         ray.shutdown()
         with monkeypatch.context() as patch:
@@ -38,36 +57,35 @@ def test_killed_actors_and_a_lost_node_change_no_episode(monkeypatch):
                 if number == 1:
                     cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
                 else:
-                    ray.kill(collector._backend._actors[number % 3])
+                    kill_actor(collector, number)
 
             rounds = collect_with_updates(collector, 3, disturb=disturb)
         assert ray.is_initialized(), "a Ray that the program initialized is not shut down"
     assert_same_rounds(rounds, collect("local", 3, num_workers=3))
-    rounds[0].observations[:] = 0  # raises if the array is read-only
-
-
-def unused_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.mark.parametrize("is_argument", [True, False])
-def test_an_address_that_nobody_answers_is_an_error_within_seconds(is_argument, monkeypatch):
+def test_an_address_that_nobody_answers_is_an_error_without_a_wait(is_argument, unused_address, monkeypatch):
     """The address is an argument, or Ray's environment variable."""
-    ray.shutdown()
-    address = f"127.0.0.1:{unused_port()}"
+    monkeypatch.setattr(ray, "init", None)  # Ray itself would wait for a minute
     if not is_argument:
-        monkeypatch.setenv("RAY_ADDRESS", address)
-    started = time.monotonic()
-    with pytest.raises(ConnectionError, match=f"no Ray cluster answers at '{address}'"):
-        Collector(Walk, still, backend="ray", address=address if is_argument else None)
-    assert time.monotonic() - started < 60, "Ray itself waits longer"
+        monkeypatch.setenv("RAY_ADDRESS", unused_address)
+    with pytest.raises(ConnectionError, match=f"no Ray cluster answers at '{unused_address}'"):
+        init_ray(unused_address if is_argument else None, 1)
 
 
-def test_another_ray_on_this_machine_is_not_used_without_an_address(monkeypatch):
-    ray.shutdown()
-    other = f"127.0.0.1:{unused_port()}"  # as if `ray start --head` had written this address
-    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda *_: other)
-    assert_same_rounds(collect("ray", 1), collect("local", 1))
-    assert not ray.is_initialized(), "the collector shuts down the Ray that it started"
+def test_a_ray_that_the_program_has_initialized_is_used(monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    assert init_ray("auto", 1) == (ray, False)
+
+
+def test_a_cluster_that_answers_is_used_or_its_error_is_named(monkeypatch):
+    used = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(ray, "init", lambda **options: used.append(options["address"]))
+        assert init_ray(address, 1) == (ray, True)
+        assert used == [address]
+        monkeypatch.setattr(ray, "init", lambda **options: 1 / 0)
+        with pytest.raises(ConnectionError, match=r"cannot connect to a Ray cluster .*zero"):
+            init_ray(address, 1)

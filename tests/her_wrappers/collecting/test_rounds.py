@@ -18,11 +18,9 @@ from tests.support.collecting import (
 )
 from tests.support.equality import assert_same_episodes
 
-BACKENDS = ["local", "process"]
-
 
 def test_processes_return_the_episodes_of_one_process_bit_for_bit():
-    assert_same_rounds(collect("process", num_workers=3), collect("local", num_workers=3))
+    assert_same_rounds(collect("process", 3), collect("local", 3))
 
 
 def test_each_environment_plays_its_number_of_episodes_and_no_more():
@@ -57,10 +55,9 @@ class Marks(Noisy):
         return np.full((len(observations), 1), self.gain)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_round_is_played_with_the_state_given_after_the_round_before_the_last(backend):
+def test_a_round_is_played_with_the_state_given_after_the_round_before_the_last():
     gains, ages = [], []
-    with Collector(Walk, Marks(), backend=backend) as collector:
+    with Collector(Walk, Marks()) as collector:
         for each in collector.rounds():
             gains.append(each.episodes.rewards[0])
             ages.append(each.policy_age)
@@ -82,25 +79,22 @@ def test_a_state_is_copied_when_it_is_given():
         assert [next(rounds).episodes.rewards[0] for _ in range(3)] == [0.1, 0.5, 0.5]
 
 
-@pytest.mark.parametrize(("after", "backend"), [(0, "local"), (1, "local"), (3, "process")])
-def test_another_collector_continues_from_a_state_with_the_same_episodes(backend, after):
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_another_collector_continues_from_a_state_with_the_same_episodes(after):
     whole = collect("local", 6)
-    settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"], "backend": backend}
+    settings = {"num_workers": 2, "num_envs": 3, "seed": 7, "info_keys": ["place"]}
     with Collector(Walk, Noisy(), **settings) as first:
         begun = collect_with_updates(first, after) if after else []
         saved = first.state_dict()
+    message = "a collector with seed=7, but this collector has seed=8"
+    with (
+        Collector(Walk, Noisy(), **settings | {"seed": 8}) as other,
+        pytest.raises(ValueError, match=message),
+    ):
+        other.load_state_dict(saved)
     with Collector(Walk, Noisy(), **settings) as second:
         second.load_state_dict(saved)
         assert_same_rounds(begun + collect_with_updates(second, 6 - after), whole)
-
-
-def test_a_state_of_another_collector_is_rejected():
-    with (
-        Collector(Walk, Noisy(), seed=1) as first,
-        Collector(Walk, Noisy(), seed=2) as second,
-        pytest.raises(ValueError, match="a collector with seed=1, but this collector has seed=2"),
-    ):
-        second.load_state_dict(first.state_dict())
 
 
 def test_rounds_can_be_left_and_called_again():
@@ -123,14 +117,12 @@ def test_vector_environments_in_all_autoreset_modes_play_whole_episodes(mode):
     assert all(episodes.terminated.all() for episodes in rounds)
 
 
-def test_a_module_that_registers_its_environments_again_in_the_worker_causes_no_warning(
+def test_a_module_that_registers_its_environments_in_the_worker_too_causes_no_warning(
     tmp_path, monkeypatch, capfd
 ):
     """Workers get the registered environments of the program before they import the module."""
-    module = tmp_path / "registers_at_import.py"
-    module.write_text(
-        "import gymnasium as gym\ngym.register('Registered-v0', 'tests.support.collecting:Walk')\n"
-    )
+    code = "import gymnasium as gym\ngym.register('Registered-v0', 'tests.support.collecting:Walk')\n"
+    (tmp_path / "registers_at_import.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     make_env = partial(gym.make, "registers_at_import:Registered-v0", disable_env_checker=True)
     make_env().close()

@@ -107,7 +107,7 @@ def test_damaged_files_are_read_correctly_or_raise_corrupt_file_error(tmp_path, 
         assert found == header
         assert_same_tree(back, arrays)
 
-    assert_exact_or_corrupt(path, compare, 500 if seed == 0 else 30_000, seed)
+    assert_exact_or_corrupt(path, compare, 150 if seed == 0 else 30_000, seed)
 
 
 def forge(path, change, *, body=None, compression=zipfile.ZIP_STORED):
@@ -153,15 +153,6 @@ def test_invalid_bools_and_strings_are_errors(tmp_path, dtype, values):
         read(tmp_path / "a")
 
 
-def test_compressed_members_which_could_fill_the_memory_are_errors(tmp_path):
-    path = tmp_path / "a"
-    forge(path, lambda c, e: None)
-    np.testing.assert_array_equal(read(path)[1]["x"], np.arange(3))
-    forge(path, lambda c, e: None, compression=zipfile.ZIP_DEFLATED)
-    with pytest.raises(CorruptFileError, match="is compressed"):
-        read(path)
-
-
 def test_a_directory_of_many_members_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 10_000)
     with zipfile.ZipFile(tmp_path / "a", "w") as file:
@@ -171,8 +162,13 @@ def test_a_directory_of_many_members_is_not_read(tmp_path, monkeypatch):
         read(tmp_path / "a")
 
 
-def test_files_of_other_formats_are_errors(tmp_path):
+def test_files_of_other_formats_and_compressed_members_are_errors(tmp_path):
     path = tmp_path / "a.npz"
+    forge(path, lambda c, e: None)
+    np.testing.assert_array_equal(read(path)[1]["x"], np.arange(3))
+    forge(path, lambda c, e: None, compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(CorruptFileError, match="is compressed"):  # it could fill the memory
+        read(path)
     np.savez(path, x=np.arange(3))
     for content in (path.read_bytes(), b"", b"PK\5\6" + bytes(18), bytes(10_000)):
         path.write_bytes(content)

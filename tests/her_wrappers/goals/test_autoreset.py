@@ -20,14 +20,10 @@ def shared():
     return earlier
 
 
-def test_a_later_vector_environment_does_not_change_the_mode_of_an_earlier_one(shared):
+def test_a_later_vector_environment_does_not_change_the_mode_of_an_earlier_one_but_a_wrapper_may(shared):
     assert shared.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert declared_mode(shared) is AutoresetMode.SAME_STEP
-    assert declared_mode(VectorWrapper(shared)) is AutoresetMode.SAME_STEP
-
-
-def test_metadata_of_a_wrapper_have_precedence(shared):
     wrapper = VectorWrapper(shared)
+    assert declared_mode(shared) is declared_mode(wrapper) is AutoresetMode.SAME_STEP
     wrapper.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
     assert declared_mode(wrapper) is AutoresetMode.DISABLED
 

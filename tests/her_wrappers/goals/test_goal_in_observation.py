@@ -27,7 +27,6 @@ def rotated(vector, angle):
     return np.array([cos * vector[0] - sin * vector[1], sin * vector[0] + cos * vector[1]])
 
 
-@pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize(
     ("extra", "text"),
     [
@@ -44,8 +43,9 @@ def rotated(vector, angle):
         (lambda a, d: np.exp(-np.linalg.norm(d - a)), "is a monotonic function of the distance of"),
     ],
 )
-def test_an_observation_with_the_goal_is_described(extra, text, nested):
-    assert text.format("observation/b" if nested else "observation[2:4]") in described(extra, nested=nested)
+def test_an_observation_with_the_goal_is_described(extra, text):
+    assert text.format("observation[2:4]") in described(extra)
+    assert text.format("observation/b") in described(extra, nested=True)
 
 
 @pytest.mark.parametrize("extra", [lambda a, d: a**2, lambda a, d: np.sin(9 * a[0])])

@@ -38,23 +38,38 @@ class NoRewardFunction(gym.Env):
     action_space = PointReach().action_space
 
 
+class Native(SyncVectorEnv):
+    """A vector environment with a method of its own."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return np.full(len(achieved_goal), 7)
+
+
 def make_reach():
     return gym.make("her_envs/PointReach-v0")
 
 
-def rewards(env, **functions):
-    return GoalInterface.of(env, **functions).compute_reward(NEAR, FAR, [{}, {}]).tolist()
+def with_statistics(vector):
+    return gym.wrappers.vector.RecordEpisodeStatistics(vector)
 
 
-def test_functions_are_found_through_wrappers_that_do_not_forward_them():
-    env = gym.wrappers.RecordEpisodeStatistics(gym.wrappers.TimeLimit(make_reach(), 5))
-    with pytest.raises(AttributeError):
-        _ = env.compute_reward
-    assert rewards(env) == [0, -1]
+FOUND = {
+    "through wrappers, which do not forward it": (
+        lambda: gym.wrappers.RecordEpisodeStatistics(gym.wrappers.TimeLimit(make_reach(), 5)),
+        [0, -1],
+    ),
+    "in the outermost wrapper": (lambda: gym.wrappers.TimeLimit(DoubledReward(make_reach()), 5), [0, -2]),
+    "in the first environment": (
+        lambda: with_statistics(SyncVectorEnv([lambda: DoubledReward(make_reach()), make_reach])),
+        [0, -2],
+    ),
+    "in a vector environment": (lambda: with_statistics(Native([make_reach])), [7, 7]),
+}
 
 
-def test_the_function_of_the_outermost_wrapper_is_used():
-    assert rewards(gym.wrappers.TimeLimit(DoubledReward(make_reach()), 5)) == [0, -2]
+@pytest.mark.parametrize(("make", "rewards"), FOUND.values(), ids=FOUND)
+def test_the_function_is_found(make, rewards):
+    assert GoalInterface.of(make()).compute_reward(NEAR, FAR, [{}, {}]).tolist() == rewards
 
 
 def test_functions_of_the_user_replace_those_of_the_environment():
@@ -65,11 +80,6 @@ def test_functions_of_the_user_replace_those_of_the_environment():
     )
     assert interface.compute_reward(NEAR, FAR, [{}, {}]).tolist() == [0, 1]
     assert interface.compute_terminated(NEAR, FAR, [{}, {}]).tolist() == [True, True]
-
-
-def test_the_functions_of_a_sync_vector_environment_are_those_of_its_first_environment():
-    vector = SyncVectorEnv([lambda: DoubledReward(make_reach()), make_reach])
-    assert rewards(gym.wrappers.vector.RecordEpisodeStatistics(vector)) == [0, -2]
 
 
 @pytest.mark.parametrize("with_spec", [True, False])
@@ -88,14 +98,6 @@ def test_the_functions_of_an_async_vector_environment_are_those_of_a_local_copy(
     assert interface.observation_space == TaskEnv(BitFlipping(n_bits=2)).observation_space
     assert wrapped.reset()[0]["achieved_goal"].shape == (2, 2), "the workers must be alive"
     vector.close()
-
-
-def test_the_method_of_a_vector_environment_is_used():
-    class Native(SyncVectorEnv):
-        def compute_reward(self, achieved_goal, desired_goal, info):
-            return np.full(len(achieved_goal), 7)
-
-    assert rewards(gym.wrappers.vector.RecordEpisodeStatistics(Native([make_reach]))) == [7, 7]
 
 
 class Raising(TaskEnv):
@@ -127,19 +129,10 @@ class Stacked(gym.ObservationWrapper):
         }
 
 
-class StaticReward(gym.Wrapper):
-    """An environment with a function that is not a method."""
-
-    @staticmethod
-    def compute_reward(achieved_goal, desired_goal, info):
-        return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-
-
 OBSERVATION_KEYS = ["achieved_goal", "desired_goal"]
 STACKED = {
     "frames": lambda: gym.wrappers.FrameStackObservation(make_reach(), 2),
     "components": lambda: gym.wrappers.TimeLimit(Stacked(make_reach(), OBSERVATION_KEYS), 9),
-    "static": lambda: Stacked(StaticReward(make_reach()), OBSERVATION_KEYS, 3),
     "sync": lambda: SyncVectorEnv([lambda: Stacked(make_reach(), OBSERVATION_KEYS)] * 2),
     "async": lambda: AsyncVectorEnv([lambda: Stacked(make_reach(), OBSERVATION_KEYS)] * 2),
 }
@@ -164,30 +157,30 @@ def test_stacked_observations_and_a_function_for_changed_goals_are_right():
     GoalInterface.of(FlattenGoalObservation(make_reach()))
 
 
-SHARED = {
-    "one object": lambda env: [lambda: env] * 3,
-    "two of three": lambda env: [make_reach, lambda: env, lambda: env],
-    "late binding": lambda env: [lambda: each for each in (make_reach(), env)],  # noqa: B023
-    "other wrappers": lambda env: [lambda: env, lambda: gym.wrappers.TimeLimit(env, 9)],
-}
-
-
-@pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.parametrize("use", [VectorEpisodeRecorder, HindsightReplayBuffer.for_env, require_distinct])
-def test_one_object_in_several_slots_is_an_error(kind, use):
-    envs = gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(SHARED[kind](make_reach())))
-    with pytest.raises(ValueError, match=r"the environments .* and .* are the same TaskEnv object"):
-        use(envs)
+def test_one_object_in_several_slots_is_an_error(use):
+    env = make_reach()
+    for makers in (
+        [make_reach, lambda: env, lambda: env],
+        [lambda: env, lambda: gym.wrappers.TimeLimit(env, 9)],
+    ):
+        with pytest.raises(ValueError, match=r"the environments .* and .* are the same TaskEnv object"):
+            use(with_statistics(SyncVectorEnv(makers)))
 
 
 GOALS = spaces.Box(-1, 1, (3,))
 
 
-def test_a_function_that_raises_does_not_end_the_workers_of_an_async_environment():
+def test_a_function_that_raises_or_is_missing_does_not_end_the_workers_of_an_async_environment():
     vector = AsyncVectorEnv([Raising] * 2)
     with pytest.raises(ZeroDivisionError):
         GoalInterface.of(vector).compute_reward(NEAR, FAR, [{}, {}])
     vector.reset()
+    vector.close()
+    vector = AsyncVectorEnv([NoRewardFunction])
+    with pytest.raises(ValueError, match="has no compute_reward"):
+        GoalInterface.of(vector)
+    assert goal_spaces(vector)[0] == NoRewardFunction.observation_space
     vector.close()
 
 
@@ -220,14 +213,6 @@ BAD = [
 def test_an_environment_without_a_goal_interface_raises_an_error(make_it, error, message):
     with pytest.raises(error, match=message):
         make_it()
-
-
-def test_an_async_environment_without_a_reward_function_raises_and_stays_usable():
-    vector = AsyncVectorEnv([NoRewardFunction])
-    with pytest.raises(ValueError, match="has no compute_reward"):
-        GoalInterface.of(vector)
-    assert goal_spaces(vector)[0] == NoRewardFunction.observation_space
-    vector.close()
 
 
 class ForeignSpec:

@@ -67,12 +67,15 @@ def test_input_asks_a_person_before_each_reset_and_after_each_episode(line, succ
     assert [prompt.split()[0] for prompt in prompts] == ["Reset", "Was", "Reset", "Was"]
 
 
-def test_a_function_is_called_before_each_reset():
+def test_a_function_is_called_before_each_reset_and_other_values_are_errors():
     calls = []
     env = RealRobot(Arm(flag=True), before_reset=lambda: calls.append(env.unwrapped.np_random.random()))
     play(env)
     play(env)
     assert len(calls) == 2
+    for argument in ("before_reset", "success"):
+        with pytest.raises(TypeError, match=argument):
+            RealRobot(Arm(), **{argument: "input"})
 
 
 @pytest.mark.parametrize("argument", ["before_reset", "success"])
@@ -82,17 +85,7 @@ def test_input_without_a_terminal_is_an_error(argument, monkeypatch):
 
     monkeypatch.setattr("builtins.input", closed)
     with pytest.raises(ValueError, match=f"{argument}=input needs a terminal"):
-        play(
-            RealRobot(Arm(), **{argument: input})
-            if argument == "success"
-            else RealRobot(Arm(flag=True), before_reset=input)
-        )
-
-
-@pytest.mark.parametrize("argument", ["before_reset", "success"])
-def test_other_values_than_functions_are_errors(argument):
-    with pytest.raises(TypeError, match=argument):
-        RealRobot(Arm(), **{argument: "input"})
+        play(RealRobot(Arm(flag=True), **{argument: input}))
 
 
 def test_a_robot_is_found_among_wrappers_but_not_by_an_attribute():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from her_wrappers import EpisodeArchive, Episodes
-from her_wrappers.data.arrays import CorruptFileError
 from her_wrappers.recording.dataset import EpisodeErrors, episodes_of
 from tests.support.counting import counting_buffer, counting_episode
 
@@ -88,18 +87,3 @@ def test_every_source_can_skip_its_bad_episodes(kind, tmp_path):
     with pytest.raises(ValueError, match="on_error must be 'raise' or 'skip', got 'ignore'"):
         buffer.extend([], on_error="ignore")
     archive.close()
-
-
-def test_a_damaged_shard_is_skipped(tmp_path):
-    with EpisodeArchive(tmp_path, shard_steps=6) as archive:
-        archive.add_episodes([counting_episode(number, 3) for number in range(6)])
-    damaged = tmp_path / "shard-000001.npz"
-    damaged.write_bytes(damaged.read_bytes()[:-100] + bytes(100))
-    with pytest.raises(CorruptFileError, match="shard-000001"):
-        counting_buffer().extend(archive)
-    buffer = counting_buffer()
-    with pytest.warns(UserWarning, match="2 of 6 episodes were skipped; .*shard-000001"):
-        assert buffer.extend(archive, on_error="skip") == 2
-    with pytest.warns(UserWarning, match="2 of 6 episodes were skipped"):
-        assert [len(shard) for shard in archive.iter_shards("skip")] == [2, 2]
-    assert buffer.num_episodes == 4

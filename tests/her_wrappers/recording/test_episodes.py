@@ -46,16 +46,14 @@ def test_concatenated_episodes_can_be_split_again(lengths, data):
     assert Episodes.of(episodes) is episodes
 
 
-def test_a_single_episode_is_not_copied():
+def test_a_single_episode_is_not_copied_and_other_indices_are_errors():
     episode = nested_episode(1, 3)
-    assert Episodes.of([episode]).observations["clock"] is episode.observations["clock"]
-
-
-def test_an_index_beyond_the_last_episode_and_an_empty_slice_are_errors():
+    episodes = Episodes.of([episode])
+    assert episodes.observations["clock"] is episode.observations["clock"]
     with pytest.raises(IndexError):
-        Episodes.of([nested_episode(0, 1)])[1]
+        episodes[1]
     with pytest.raises(ValueError, match="a slice must contain at least one episode"):
-        Episodes.of([nested_episode(0, 1)])[1:]
+        episodes[1:]
 
 
 GOOD = {
@@ -102,11 +100,8 @@ DIFFERENT = [
 def test_episodes_of_different_spaces_are_errors(episodes, message):
     with pytest.raises(ValueError, match=message):
         Episodes.of(episodes)
-
-
-def test_elements_that_are_not_episodes_are_errors():
     with pytest.raises(TypeError, match="must be an Episode, got dict"):
-        Episodes.of([{}])
+        Episodes.of([*episodes, {}])
 
 
 # --- one episode ---------------------------------------------------------------------------------

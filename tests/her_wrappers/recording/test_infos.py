@@ -1,14 +1,11 @@
 """Infos are recorded as columns whose dtype holds all their values."""
 
-import pickle
-
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from her_wrappers import EpisodeRecorder, VectorEpisodeRecorder
-from tests.support.numbered import NEXT_STEP, SAME_STEP, vector
+from tests.support.numbered import NEXT_STEP, SAME_STEP, recorder_of
 
 
 class Scripted(gym.Env):
@@ -33,16 +30,11 @@ def record(scripts, keys, mode, at_reset=()):
     """Record two steps of environments with the given infos; of a single one, if ``mode`` is None."""
     episodes = []
     makers = [lambda script=script: Scripted(script, at_reset) for script in scripts]
-    if mode is None:
-        env, action = EpisodeRecorder(makers[-1](), episodes.append, info_keys=keys), 0
-    else:
-        env = VectorEpisodeRecorder(
-            SyncVectorEnv(makers, autoreset_mode=mode), episodes.append, info_keys=keys
-        )
-        action = np.zeros(len(scripts), int)
-    env.reset()
+    env = SyncVectorEnv(makers, autoreset_mode=mode) if mode else makers[-1]()
+    recorder = recorder_of(env, episodes.append, info_keys=keys)
+    recorder.reset()
     for _ in range(2):
-        env.step(action)
+        recorder.step(np.zeros(len(scripts), int) if mode else 0)
     return episodes
 
 
@@ -73,30 +65,3 @@ def test_reset_infos_have_the_infos_of_the_reset(mode):
     for episode in record([[{"v": 1}, {"v": 2}]] * 2, ["v"], mode, at_reset={"v": 5, "other": 6}):
         assert episode.infos["v"].tolist() == [1, 2]
         assert {key: value.tolist() for key, value in episode.reset_info.items()} == {"v": 5}
-
-
-@modes
-@pytest.mark.parametrize("step", [0, 1])
-def test_an_info_that_one_environment_lacks_is_named(step, mode):
-    scripts = [[{"v": 1, "w": 0}, {"v": 2, "w": 0}] for _ in range(2)]
-    del scripts[1][step]["v"]
-    with pytest.raises(ValueError, match=f"info has no 'v' .*at step {step}"):
-        record(scripts, ["v"], mode, at_reset={"v": 3})
-
-
-def test_first_infos_can_be_sliced_and_pickled():
-    class Sink(list):
-        add_episodes = list.append
-
-    batches = Sink()
-    env = VectorEpisodeRecorder(vector(4, [[2]], NEXT_STEP), batches, info_keys=["place", "name"])
-    env.reset()
-    for _ in range(2):
-        env.step(np.zeros((4, 2)))
-    for episodes in (batches[0], pickle.loads(pickle.dumps(batches[0]))):
-        firsts = episodes.reset_infos
-        assert [first["place"].tolist() for first in firsts] == [[i, 0, 0] for i in range(4)]
-        assert [first["name"].item() for first in firsts[1:3]] == ["step 0"] * 2
-        assert episodes[1:3].reset_infos[0]["place"][0] == 1
-        with pytest.raises(IndexError):
-            firsts[4]

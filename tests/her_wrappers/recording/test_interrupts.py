@@ -6,9 +6,7 @@ from tests.support.interrupted_recorder import RECORDERS, instructions, interrup
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that was just opened
-@pytest.mark.parametrize(
-    "number", [4, pytest.param(25, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.campaign)]
-)
+@pytest.mark.parametrize("number", [4, pytest.param(300, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("recorder", RECORDERS)
 def test_an_error_at_any_instruction_leaves_only_right_steps(recorder, error, number, tmp_path):

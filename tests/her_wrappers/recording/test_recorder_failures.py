@@ -1,15 +1,17 @@
 """Recorders: errors of environments and sinks are named, and recorded steps are kept."""
 
+import itertools
 import re
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from her_wrappers import EpisodeRecorder, SinkError, VectorEpisodeRecorder
-from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP, Numbered, drive, vector
+from tests.support.numbered import DISABLED, NEXT_STEP, SAME_STEP, Numbered, drive, recorder_of, vector
+
+LENGTHS = [[9], [2], [4]]
 
 
 def put(position, value, *path):
@@ -24,6 +26,11 @@ def put(position, value, *path):
     return change
 
 
+def drop(key):
+    """Return a function that removes a key from the infos."""
+    return lambda result: result[4].pop(key)
+
+
 def interrupt(result):
     raise KeyboardInterrupt
 
@@ -32,94 +39,126 @@ def broken(episode):
     raise OSError("disk full")
 
 
-# --- one environment ------------------------------------------------------------------------------
+def faulty(mode, change=lambda result: None, at=2, lengths=LENGTHS):
+    """Return three environments, or one if ``mode`` is None; ``change`` changes the values of one step."""
+    env = Numbered(lengths) if mode is None else vector(3, lengths, mode)
+    step, calls = env.step, itertools.count(1)
 
-ACTION = np.zeros(2, np.float32)
-
-
-class Faulty(Numbered):
-    """An environment with a fault at step 2."""
-
-    def __init__(self, change, lengths=((9,),)):
-        super().__init__(lengths)
-        self.change = change
-
-    def step(self, action):
-        result = list(super().step(action))
-        if self.place[2] == 2:
-            self.change(result)
+    def step_with_fault(action):
+        result = list(step(action))
+        if next(calls) == at:
+            change(result)
         return tuple(result)
 
-
-FAULTS = [
-    (lambda result: result.pop(), "not enough values"),
-    (put(0, np.zeros(2), "place"), "observation/place at step 2 must have shape (3,)"),
-    (put(0, {"place": np.zeros(3)}), "observation/nested/odd is missing at step 2"),
-    (put(1, np.zeros(1)), "reward must be one number, got array([0.]) at step 1"),
-    (put(4, {"odd": 1}), "info has no 'place' at step 1, only ['odd']; return it at every step"),
-    (put(4, {"odd": 1, "place": [[1], [1, 2]]}), "info 'place' must be a number, a string or an array"),
-    (put(4, {"odd": 1, "place": 1}), "info 'place' must have the same shape and type at every step"),
-]
+    env.step = step_with_fault
+    return env
 
 
-@pytest.mark.parametrize(("fault", "message"), FAULTS)
-def test_an_error_of_the_environment_is_named_and_the_steps_before_are_kept(fault, message):
+def record(env, *sinks, **options):
+    recorder = recorder_of(env, *sinks, **options)
+    recorder.reset()
+    return recorder
+
+
+def step(env, times=1):
+    for _ in range(times):
+        result = env.step(np.zeros(env.action_space.shape, np.float32))
+    return result
+
+
+PLACE = np.zeros((3, 3))
+FAULTS = {
+    None: [
+        (lambda result: result.pop(), "not enough values"),
+        (put(0, np.zeros(2), "place"), "observation/place at step 2 must have shape (3,)"),
+        (put(0, {"place": np.zeros(3)}), "observation/nested/odd is missing at step 2"),
+        (put(1, np.zeros(1)), "reward must be one number, got array([0.]) at step 1"),
+        (put(4, {"place": 1}), "info has no 'odd' at step 1, only ['place']; return it at every step"),
+        (put(4, {"odd": [[1], [1, 2]]}), "info 'odd' must be a number, a string or an array"),
+        (put(4, {"odd": [1, 2]}), "info 'odd' must have the same shape and type at every step"),
+    ],
+    DISABLED: [
+        (
+            put(0, np.zeros((3, 2)), "place"),
+            "place at step 2 of environment 0 must have shape (3,), got (2,)",
+        ),
+        (put(0, [[0.0] * 3, [0.0], [0.0] * 3], "place"), "place at step 2 of environment 1 must have shape"),
+        (put(0, {"place": PLACE}), "observation/nested/odd is missing in the batch"),
+        (put(1, ["a", "b", "c"]), "rewards must be numbers of shape (3,), one per environment"),
+        (put(2, np.zeros(3)), "terminations must be bools of shape (3,)"),
+        (put(3, np.zeros(2, bool)), "truncations must be bools of shape (3,)"),
+        (put(4, np.array([True, True, False]), "_odd"), "info has no 'odd' at step 1 of environment 2"),
+        (put(4, np.array([1, None, 2]), "odd"), "info 'odd' must be a number, a string or an array"),
+        (
+            put(4, np.array([1, "a", [2]], object), "odd"),
+            "info 'odd' must have the same shape and type in all",
+        ),
+        (put(4, [{}, {"odd": 1}, {}]), "info has no 'odd' at step 1 of environment 0"),
+        (put(4, [{}, {}]), "(one per environment) or a single dict of arrays, got list of length 2"),
+    ],
+    SAME_STEP: [  # in which the episode of environment 1 ends
+        (drop("final_obs"), "infos have no 'final_obs' at step 2 of environment 1, whose episode ended"),
+        (put(4, [{}, {}, {}]), "infos have no 'final_obs' at step 2 of environment 1"),
+        (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1"),
+        (put(4, np.array([None, {"place": np.zeros(3)}, None]), "final_obs"), "odd is missing at step 2 of"),
+        (put(4, {"place": PLACE}, "final_obs"), "observation/nested/odd is missing in final_obs"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "fault", "message"), [(mode, *row) for mode, rows in FAULTS.items() for row in rows]
+)
+def test_an_invalid_value_is_named_and_the_steps_before_are_kept(mode, fault, message):
     """An observation after a failed step does not follow from the last recorded action."""
     episodes = []
-    env = EpisodeRecorder(Faulty(fault), episodes.append, info_keys=["odd", "place"])
-    env.reset()
-    env.step(ACTION)
+    env = record(faulty(mode, fault), episodes.append, info_keys=["odd"])
+    step(env)
     with pytest.raises(ValueError, match=re.escape(message)):
-        env.step(ACTION)
-    assert [(len(episode), episode.truncated) for episode in episodes] == [(1, True)]
+        step(env)
+    count = 1 if mode is None else 3
+    assert [(len(episode), episode.truncated) for episode in episodes] == [(1, True)] * count
     with pytest.raises(ResetNeeded):
-        env.step(ACTION)
+        step(env)
     env.reset()
-    env.step(ACTION)
+    step(env)
     env.close()
-    assert [episode.observations["place"].tolist() for episode in episodes] == [
-        [[0, number, t] for t in range(2)] for number in range(2)
-    ]
+    assert len(episodes) == 2 * count
+    for episode in episodes:
+        assert np.diff(episode.observations["place"], axis=0).tolist() == [[0, 0, 1]]
     assert all(len(values) == 1 for episode in episodes for values in episode.infos.values())
 
 
-def test_a_bad_action_does_not_reach_the_environment_or_change_the_episode():
-    episodes = []
-    env = EpisodeRecorder(Numbered([[2]]), episodes.append)
-    env.reset()
+@pytest.mark.parametrize("mode", [None, NEXT_STEP])
+def test_a_bad_action_does_not_reach_the_environment_or_change_the_episode(mode):
+    episodes, shape = [], (2,) if mode is None else (3, 2)
+    env = record(faulty(mode, lengths=[[2]]), episodes.append)
     for call in range(2):
-        with pytest.raises(ValueError, match=rf"action at step {call} must have shape \(2,\), got \(3,\)"):
-            env.step(np.zeros(3))
-        assert env.unwrapped.place[2] == call
-        env.step(np.float32([call, 0]))
-    assert episodes[0].actions.tolist() == [[0, 0], [1, 0]]
+        with pytest.raises(ValueError, match=rf"action at step {call} .*must have shape \(2,\), got \(3,\)"):
+            env.step(np.zeros((*shape[:-1], 3)))
+        env.step(np.full(shape, call, np.float32))
+    assert all(episode.actions.tolist() == [[0, 0], [1, 1]] for episode in episodes)
+    assert len(episodes) == (1 if mode is None else 3)
 
 
-def test_a_space_that_changes_at_reset_is_an_error():
-    episodes = []
-    env = EpisodeRecorder(Numbered([[9]]), episodes.append)
-    env.reset()
-    env.step(ACTION)
-    env.unwrapped.observation_space = spaces.Dict(place=spaces.Box(0, np.inf, (3,)))
-    with pytest.raises(ValueError, match="the observation space changed"):
-        env.reset()
-    assert [len(episode) for episode in episodes] == [1]
-    with pytest.raises(ResetNeeded):
-        env.step(ACTION)
+def test_a_bad_reset_mask_is_an_error():
+    env = record(faulty(NEXT_STEP))
+    with pytest.raises(ValueError, match=r"'reset_mask'\] must be a bool array of shape \(3,\)"):
+        env.reset(options={"reset_mask": [1, 0, 0]})
+    step(env)
 
 
 def test_the_error_of_a_sink_has_the_result_of_the_step_and_recording_continues():
     served = []
-    env = EpisodeRecorder(Numbered([[2]]), broken, served.append)
-    env.reset()
-    env.step(ACTION)
+    env = record(Numbered([[2]]), broken, served.append)
+    step(env)
     with pytest.raises(SinkError, match="broken raised OSError") as caught:
-        env.step(ACTION)
+        step(env)
     observation, _, terminated, _, _ = caught.value.result
     assert terminated
     assert observation["place"] is env.unwrapped.place
     env.reset()
-    env.step(ACTION)
+    step(env)
     with pytest.raises(SinkError):
         env.close()
     assert [len(episode) for episode in served] == [2, 1]
@@ -127,100 +166,15 @@ def test_the_error_of_a_sink_has_the_result_of_the_step_and_recording_continues(
 
 def test_a_keyboard_interrupt_is_raised_even_if_a_sink_raises():
     with pytest.raises(KeyboardInterrupt) as caught:
-        drive(EpisodeRecorder(Faulty(interrupt), broken), 3)
+        drive(record(faulty(None, interrupt), broken), 3)
     assert isinstance(caught.value.__cause__, SinkError)
-
-
-# --- several environments -------------------------------------------------------------------------
-
-LENGTHS = [[9], [2], [4]]
-
-
-def step(env, times=1):
-    for _ in range(times):
-        result = env.step(np.zeros((env.num_envs, 2), np.float32))
-    return result
-
-
-class FaultyVector(gym.vector.VectorWrapper):
-    """A vector environment with a fault at one of its steps."""
-
-    def __init__(self, change=lambda result: None, mode=NEXT_STEP, at=3, lengths=LENGTHS):
-        super().__init__(vector(3, lengths, mode))
-        self.change, self.at, self.steps = change, at, 0
-
-    def step(self, actions):
-        result = list(self.env.step(actions))
-        self.steps += 1
-        if self.steps == self.at:
-            self.change(result)
-        return tuple(result)
-
-
-def drop(key):
-    """Return a function that removes a key from the infos."""
-    return lambda result: result[4].pop(key)
-
-
-PLACE = np.zeros((3, 3))
-VECTOR_FAULTS = [
-    (put(0, np.zeros((3, 2)), "place"), "place at step 3 of environment 0 must have shape (3,), got (2,)"),
-    (put(0, [[0.0] * 3, [0.0], [0.0] * 3], "place"), "place at step 1 of environment 1 must have shape"),
-    (put(0, {"place": PLACE}), "observation/nested/odd is missing in the batch"),
-    (put(1, ["a", "b", "c"]), "rewards must be numbers of shape (3,), one per environment"),
-    (put(2, np.zeros(3)), "terminations must be bools of shape (3,)"),
-    (put(3, np.zeros(2, bool)), "truncations must be bools of shape (3,)"),
-    (put(4, np.array([True, True, False]), "_odd"), "info has no 'odd' at step 2 of environment 2"),
-    (put(4, np.array([1, None, 2]), "odd"), "info 'odd' must be a number, a string or an array"),
-    (put(4, np.array([1, "a", [2]], object), "odd"), "info 'odd' must have the same shape and type in all"),
-    (put(4, [{}, {"odd": 1}, {}]), "info has no 'odd' at step 2 of environment 0"),
-    (put(4, [{}, {}]), "(one per environment) or a single dict of arrays, got list of length 2"),
-]
-
-
-@pytest.mark.parametrize(("fault", "message"), VECTOR_FAULTS)
-def test_an_invalid_value_is_named_and_the_steps_before_are_kept(fault, message):
-    """When the fault occurs, environment 1 is in its second episode."""
-    episodes = []
-    env = VectorEpisodeRecorder(FaultyVector(fault, DISABLED), episodes.append, info_keys=["odd"])
-    env.reset()
-    step(env, 2)
-    env.reset(options={"reset_mask": np.array([False, True, False])})
-    with pytest.raises(ValueError, match=re.escape(message)):
-        step(env)
-    assert [(len(episode), episode.truncated) for episode in episodes] == [(2, False), (2, True), (2, True)]
-    with pytest.raises(ResetNeeded):
-        step(env)
-    env.reset()
-    step(env)
-
-
-FINAL_FAULTS = [
-    (drop("final_obs"), "infos have no 'final_obs' at step 2 of environment 1, whose episode ended"),
-    (put(4, [{}, {}, {}]), "infos have no 'final_obs' at step 2 of environment 1"),
-    (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1"),
-    (put(4, np.array([None, {"place": np.zeros(3)}, None]), "final_obs"), "odd is missing at step 2 of"),
-    (put(4, {"place": PLACE}, "final_obs"), "observation/nested/odd is missing in final_obs"),
-]
-
-
-@pytest.mark.parametrize(("fault", "message"), FINAL_FAULTS)
-def test_missing_last_states_are_named(fault, message):
-    episodes = []
-    env = VectorEpisodeRecorder(FaultyVector(fault, SAME_STEP, at=2), episodes.append, info_keys=["odd"])
-    env.reset()
-    step(env)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        step(env)
-    assert [(len(episode), episode.truncated) for episode in episodes] == [(1, True)] * 3
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, [[2]]])
 def test_an_interrupt_in_the_environment_loses_no_step_and_a_reset_is_needed(lengths):
     """With episodes of two steps, the interrupt comes at the begin of all next episodes."""
     episodes = []
-    env = VectorEpisodeRecorder(FaultyVector(interrupt, lengths=lengths), episodes.append)
-    env.reset()
+    env = record(faulty(NEXT_STEP, interrupt, at=3, lengths=lengths), episodes.append)
     step(env, 2)
     with pytest.raises(KeyboardInterrupt):
         step(env)
@@ -229,19 +183,8 @@ def test_an_interrupt_in_the_environment_loses_no_step_and_a_reset_is_needed(len
         step(env)
 
 
-def test_bad_actions_and_reset_masks_do_not_reach_the_environments():
-    env = VectorEpisodeRecorder(FaultyVector())
-    env.reset()
-    with pytest.raises(ValueError, match=r"'reset_mask'\] must be a bool array of shape \(3,\)"):
-        env.reset(options={"reset_mask": [1, 0, 0]})
-    with pytest.raises(ValueError, match=r"action at step 0 of environment 0 must have shape \(2,\)"):
-        env.step(np.zeros((3, 1)))
-    assert env.env.steps == 0
-    env.step(np.zeros((3, 2)))
-
-
 def test_environments_that_ended_must_be_reset_before_the_next_step():
-    env = VectorEpisodeRecorder(FaultyVector(mode=DISABLED))
+    env = VectorEpisodeRecorder(faulty(DISABLED))
     with pytest.raises(ResetNeeded, match=r"in the environments \[0, 1, 2\]; call reset"):
         step(env)
     env.reset()
@@ -252,9 +195,6 @@ def test_environments_that_ended_must_be_reset_before_the_next_step():
     step(env)
 
 
-# --- arguments ------------------------------------------------------------------------------------
-
-
 class WithoutMode(gym.vector.VectorWrapper):
     metadata = {}  # noqa: RUF012 - as VectorEnv declares it
 
@@ -262,12 +202,12 @@ class WithoutMode(gym.vector.VectorWrapper):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: EpisodeRecorder(gym.make_vec("CartPole-v1")), TypeError, "use VectorEpisodeRecorder"),
-        (lambda: VectorEpisodeRecorder(gym.make("CartPole-v1")), TypeError, "use EpisodeRecorder"),
-        (lambda: VectorEpisodeRecorder(WithoutMode(FaultyVector())), ValueError, "AutoresetMode, got None"),
+        (lambda: EpisodeRecorder(faulty(DISABLED)), TypeError, "use VectorEpisodeRecorder"),
+        (lambda: VectorEpisodeRecorder(Numbered()), TypeError, "use EpisodeRecorder"),
+        (lambda: VectorEpisodeRecorder(WithoutMode(faulty(DISABLED))), ValueError, "AutoresetMode, got None"),
         (lambda: EpisodeRecorder(Numbered(), max_episode_steps=2.5), ValueError, "max_episode_steps"),
-        (lambda: VectorEpisodeRecorder(FaultyVector(), max_episode_steps=0), ValueError, "max_episode_steps"),
-        (lambda: VectorEpisodeRecorder(FaultyVector(), info_keys=[1]), TypeError, "info_keys must be a list"),
+        (lambda: record(faulty(DISABLED), max_episode_steps=0), ValueError, "max_episode_steps"),
+        (lambda: record(faulty(DISABLED), info_keys=[1]), TypeError, "info_keys must be a list"),
         (lambda: EpisodeRecorder(Numbered(), 5), TypeError, "a sink must be callable"),
     ],
 )
@@ -276,10 +216,10 @@ def test_invalid_arguments_are_errors(call, error, message):
         call()
 
 
-def test_a_recorder_inside_that_has_the_same_sink_is_an_error():
+@pytest.mark.parametrize("mode", [None, DISABLED])
+def test_a_recorder_inside_that_has_the_same_sink_is_an_error(mode):
     first, second = [], []
-    for wrap, env in ((EpisodeRecorder, Numbered()), (VectorEpisodeRecorder, FaultyVector())):
-        inner = wrap(env, first.append)
-        with pytest.raises(ValueError, match="recorder inside of env"):
-            wrap(inner, second.append, first.append)
-        wrap(inner, second.append)
+    inner = record(faulty(mode), first.append)
+    with pytest.raises(ValueError, match="recorder inside of env"):
+        record(inner, second.append, first.append)
+    record(inner, second.append)

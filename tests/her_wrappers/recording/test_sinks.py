@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from her_wrappers import Episode, Episodes, NotFiniteError, SinkError
+from her_wrappers import Episode, Episodes, SinkError
 from her_wrappers.recording.sinks import Sinks
 
 
@@ -34,18 +34,17 @@ class Store:
         self.calls.append("unrelated")
 
 
-class NotKeys(Store):
-    info_keys = "odd"
-
-
 SPELLINGS = [lambda s: s, lambda s: s.add_episode, lambda s: s.add_episodes]
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS)
-def test_a_sink_with_add_episodes_gets_all_episodes_in_one_call(spelled):
-    store = Store()
-    Sinks([spelled(store)]).deliver(episodes_of(2, 5))
-    assert store.calls == [[2, 5]]
+def test_a_sink_with_add_episodes_gets_all_episodes_in_one_call_and_its_info_keys_are_joined(spelled):
+    store, other = Store(), Store()
+    other.info_keys = ["odd", "cost"]
+    sinks = Sinks([[].append, spelled(store), spelled(other)])
+    sinks.deliver(episodes_of(2, 5))
+    assert store.calls == other.calls == [[2, 5]]
+    assert sinks.info_keys == ("twice", "odd", "cost")
 
 
 def test_other_methods_and_functions_get_one_episode_per_call():
@@ -80,42 +79,12 @@ def test_an_error_has_the_episodes_and_all_sinks_are_called():
         assert (str(error), error.result, len(error.episode)) == (str(caught.value), result, 3)
 
 
-@pytest.mark.parametrize("spelled", SPELLINGS)
-def test_the_info_keys_of_all_sinks_are_joined(spelled):
-    other = Store()
-    other.info_keys = ["odd", "cost"]
-    assert Sinks([[].append, spelled(Store()), spelled(other)]).info_keys == ("twice", "odd", "cost")
-
-
-@pytest.mark.parametrize(
-    ("sink", "message"),
-    [
-        (5, "callable"),
-        ("list.append", "callable"),
-        ([], "pass its method append"),
-        (NotKeys(), "must be a list of strings"),
-    ],
-)
-def test_an_object_that_is_not_a_sink_is_an_error(sink, message):
-    with pytest.raises(TypeError, match=message):
-        Sinks([sink])
-
-
-def test_one_bad_episode_does_not_drop_the_others_of_a_step():
-    class Picky:
-        def __init__(self):
-            self.lengths = []
-
-        def add_episodes(self, episodes):
-            if any(len(each) == 2 for each in episodes):
-                raise NotFiniteError("two")
-            self.lengths += [len(each) for each in episodes]
-
-    picky = Picky()
-    sinks = Sinks([picky], "skip")
-    with pytest.warns(UserWarning, match="rejected it: two"):
-        sinks.deliver(episodes_of(1, 2, 3))
-    assert (picky.lengths, sinks.skipped) == ([1, 3], 1)
+def test_an_object_that_is_not_a_sink_is_an_error():
+    wrong = Store()
+    wrong.info_keys = "odd"
+    for sink, message in ((5, "callable"), ([], "method append"), (wrong, "must be a list of strings")):
+        with pytest.raises(TypeError, match=message):
+            Sinks([sink])
 
 
 def test_a_sink_is_given_once():

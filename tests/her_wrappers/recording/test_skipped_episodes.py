@@ -1,94 +1,52 @@
 """Recorders that skip episodes with NaN, and sinks in workers of vector environments."""
 
-import warnings
-
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv
 
-from her_wrappers import (
-    EpisodeRecorder,
-    HindsightReplayBuffer,
-    NotFiniteError,
-    SinkError,
-    VectorEpisodeRecorder,
-)
+from her_wrappers import EpisodeRecorder, Episodes, HindsightReplayBuffer, NotFiniteError, SinkError
+from her_wrappers.recording.sinks import Sinks
+from tests.support.counting import counting_buffer, counting_episode
 from tests.support.other_envs import Other
 
 
-class Unstable(Other):
-    """Every third episode ends with NaN: in the observation, an infinite goal or the reward."""
-
-    broken, episode = "observation", 0
-
-    def reset(self, **options):
-        self.episode += 1
-        return super().reset(**options)
-
-    def step(self, action):
-        observation, reward, terminated, truncated, info = super().step(action)
-        if truncated and self.episode % 3 == 0:
-            if self.broken == "reward":
-                reward = float("nan")
-            else:
-                observation[self.broken] = np.full_like(observation[self.broken], np.inf)
-                observation["observation"] *= np.nan if self.broken == "observation" else 1
-        return observation, reward, terminated, truncated, info
+def spoil(episode, part):
+    if part == "rewards":
+        episode.rewards[-1] = np.nan
+    else:
+        episode.observations[part][-1] = np.inf if part == "achieved_goal" else np.nan
 
 
-def play(env, steps):
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    for _ in range(steps):
-        ended = env.step(env.action_space.sample())[2:4]
-        if np.ndim(ended[0]) == 0 and any(ended):
-            env.reset()
+@pytest.mark.parametrize("part", ["observation", "achieved_goal", "rewards"])
+def test_bad_episodes_are_skipped_counted_and_named_once(part):
+    buffer, everything = counting_buffer(), []
+    sinks = Sinks([buffer, everything.append], "skip")
+    episodes = [counting_episode(number, 3) for number in range(6)]
+    for number in (1, 4):
+        spoil(episodes[number], part)
+    with pytest.warns(UserWarning, match=f"an episode was skipped: .*{part}"):
+        sinks.deliver(Episodes.of(episodes[:3]))
+    sinks.deliver(Episodes.of(episodes[3:]))  # without a warning
+    assert (sinks.skipped, buffer.num_episodes, len(everything)) == (2, 4, 6)
 
 
-@pytest.mark.parametrize("broken", ["observation", "achieved_goal", "reward"])
-@pytest.mark.parametrize("is_vector", [False, True])
-def test_bad_episodes_are_skipped_counted_and_named_once(broken, is_vector):
-    made, everything = type("Made", (Unstable,), {"broken": broken}), []
-    env = SyncVectorEnv([made, made]) if is_vector else made()
-    recorder_type = VectorEpisodeRecorder if is_vector else EpisodeRecorder
-    buffer = HindsightReplayBuffer.for_env(env, termination="never")
-    recorder = recorder_type(env, buffer, everything.append, on_error="skip")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        play(recorder, 400)
-    bad = [
-        each
-        for each in everything
-        if not np.isfinite(each.rewards).all()
-        or not all(np.isfinite(array).all() for array in each.observations.values())
-    ]
-    assert len(bad) == recorder.skipped_episodes > 2
-    assert sum(map(len, everything)) - sum(map(len, bad)) == len(buffer)
-    skipped = [str(each.message) for each in caught if "skipped" in str(each.message)]
-    assert len(skipped) == 1
-    assert broken in skipped[0]
+def play(recorder):
+    recorder.reset(seed=0)
+    while not any(recorder.step(np.zeros(2, np.float32))[2:4]):
+        pass
 
 
-def test_without_skip_the_error_has_the_episode_and_recording_goes_on():
-    env = Unstable()
-    buffer = HindsightReplayBuffer.for_env(env, termination="never")
-    recorder = EpisodeRecorder(env, buffer)
-    with pytest.raises(SinkError, match="NotFiniteError: observations/observation") as error:
-        play(recorder, 400)
-    assert len(error.value.episodes) == 1
-    assert isinstance(error.value.__cause__, NotFiniteError)
-    stored = len(buffer)
-    play(recorder, 20)
-    assert len(buffer) > stored
+def test_a_recorder_counts_skipped_episodes_and_raises_all_other_errors():
+    def reject(episode):
+        raise error
 
-
-def test_skip_raises_all_other_errors():
-    def fail(episode):
-        raise ValueError("no")
-
-    recorder = EpisodeRecorder(Other(), fail, on_error="skip")
-    with pytest.raises(SinkError, match="fail raised ValueError: no"):
-        play(recorder, 50)
+    recorder, error = EpisodeRecorder(Other(), reject, on_error="skip"), NotFiniteError("NaN")
+    with pytest.warns(UserWarning, match="an episode was skipped: .* rejected it: NaN"):
+        play(recorder)
+    assert recorder.skipped_episodes == 1
+    error = ValueError("no")
+    with pytest.raises(SinkError, match="reject raised ValueError: no"):
+        play(recorder)
     with pytest.raises(ValueError, match="on_error must be 'raise' or 'skip', got True"):
         EpisodeRecorder(Other(), on_error=True)
 

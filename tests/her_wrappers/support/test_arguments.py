@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from her_wrappers.support.arguments import require_gamma, require_keys, require_number
+from her_wrappers.support.arguments import require_keys, require_number
 
 
 @pytest.mark.parametrize("keys", [["a", "b"], ("a", "b"), iter(["a", "b"]), {"a": 1, "b": 2}.keys()])
@@ -27,7 +27,3 @@ def test_a_number_lies_in_its_interval(interval, valid, invalid):
     for value in invalid:
         with pytest.raises(ValueError, match=re.escape(f"tau must be a number in {interval}, got {value!r}")):
             require_number("tau", value, interval)
-
-
-def test_gamma_includes_both_bounds():
-    assert (require_gamma(0), require_gamma(1)) == (0, 1)

@@ -44,7 +44,7 @@ def test_a_forked_process_does_not_wait_for_a_thread_that_it_does_not_have(kind,
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        for _ in range(5):
+        for _ in range(3):
             process = multiprocessing.get_context("fork").Process(target=work_in_child)
             process.start()
             process.join(20)

@@ -27,16 +27,6 @@ def pair(observation):
     return np.zeros(np.shape(observation["observation"])), None
 
 
-@pytest.mark.parametrize("action", [(0.5, 1), (np.float32(0.5), 1.0), [0, 0], np.zeros(2)])
-def test_actions_are_returned_as_they_are(action):
-    assert choose_action(lambda observation: action, {}, PLANE) is action
-
-
-def test_a_tuple_is_an_action_of_a_tuple_space():
-    action = (1, np.zeros(2))
-    assert choose_action(lambda observation: action, {}, spaces.Tuple([spaces.Discrete(3), PLANE])) is action
-
-
 @pytest.mark.parametrize("action", [None, (np.zeros(2), None), (1, None), (np.zeros(2), np.zeros(2))])
 def test_other_values_are_not_actions(action):
     with pytest.raises(PolicyError, match=r"Box\(-1.0, 1.0, \(2,\), float32\)"):
@@ -57,7 +47,6 @@ def test_a_collector_names_the_policy():
         ("check", [ENV, "--max-steps", 20, "--policy"]),
         ("record", [ENV, "--out", "runs", "--episodes", 1, "--policy"]),
         ("evaluate", ["--env", ENV, "--episodes", 1]),
-        ("watch", [ENV, "--no-show", "--episodes", 1, "--policy"]),
     ],
 )
 def test_commands_name_the_policy(command, options, tmp_path, monkeypatch):
@@ -85,8 +74,10 @@ def test_wrong_shapes_and_nan_are_faults_of_the_policy(action, space, got):
         choose_action(lambda observation: action, {"observation": np.zeros(2)}, space)
 
 
-def test_other_shapes_of_the_same_size_and_nan_for_nan_are_allowed():
+def test_actions_are_returned_as_they_are_also_of_other_shapes_and_nan_for_nan():
     one, nan = spaces.Box(-1, 1, (1,), np.float32), np.full(2, np.nan)
-    for action, space in ((0.5, one), (np.zeros((1, 2)), PLANE), (np.array([1]), spaces.Discrete(2))):
+    of_parts = spaces.Tuple([spaces.Discrete(3), PLANE])
+    given = [((0.5, 1), PLANE), (np.zeros((1, 2)), PLANE), (0.5, one), ((1, np.zeros(2)), of_parts)]
+    for action, space in (*given, (np.array([1]), spaces.Discrete(2))):
         assert choose_action(lambda observation: action, {}, space) is action  # noqa: B023
     assert choose_action(lambda observation: observation["x"], {"x": nan}, PLANE) is nan
