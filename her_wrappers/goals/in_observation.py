@@ -284,7 +284,9 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
     images, without other keys, or with fewer than `MIN_EPISODES` episodes. The arguments are those of
     `find_goal_in_observation`.
     """
-    rows = episode.argsort(kind="stable")[_spread(len(episode), 2 * MAX_ROWS)]
+    order = episode.argsort(kind="stable")
+    first = np.unique(episode[order], return_index=True)[1]
+    rows = order[np.union1d(_spread(len(order), 2 * MAX_ROWS), first[_spread(len(first), MAX_ROWS)])]
     episode = np.unique(episode[rows], return_inverse=True)[1].reshape(-1)
     leaves = {key: list(_leaves(key, part)) for key, part in observations.items()}
     desired, achieved = (_Columns.of(leaves.pop(f"{kind}_goal"), rows) for kind in ("desired", "achieved"))
@@ -315,9 +317,13 @@ def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit:
     distances = _squared_distances(others, others) / max(1, others.shape[1])
     distances[episode[:, None] == episode] = np.inf
     nearest = distances.argmin(1)
-    near = np.flatnonzero(distances[np.arange(len(goals)), nearest] <= limit)
-    if len(near) >= MIN_PAIRS and len(np.unique(episode[near])) >= MIN_EPISODES / 2:
-        return bool((((goals[near] - goals[nearest[near]]) ** 2).mean(0) > 1).any())  # 2 if independent
+    distances = distances[np.arange(len(goals)), nearest]
+    near, same = np.flatnonzero(distances <= limit), np.flatnonzero(distances <= 1e-9)
+    enough = [near] if len(near) >= MIN_PAIRS and len(np.unique(episode[near])) >= MIN_EPISODES / 2 else []
+    if len(np.unique(episode[same])) >= MIN_EPISODES:  # perhaps only observations of resets are equal
+        enough.append(same)
+    if enough:  # the mean squared difference of independent goals is 2
+        return any((((goals[i] - goals[nearest[i]]) ** 2).mean(0) > 1).any() for i in enough)
     begins = np.flatnonzero(np.diff(episode, prepend=-1))
     goal_ranges, ranges = (
         np.maximum.reduceat(each, begins) - np.minimum.reduceat(each, begins) for each in (goals, others)

@@ -188,7 +188,7 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
 
 def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
     """Return ``find(observations, episodes)`` for recorded states, or None if the observations are faulty."""
-    chosen = spread(lab.rollout.records, MAX_STATES)
+    chosen = [*spread(lab.rollout.resets, MAX_STATES), *spread(lab.steps, MAX_STATES)]
     try:
         observations = stack([record.observation for record in chosen])
         return find(observations, np.array([record.episode for record in chosen]))

@@ -74,3 +74,14 @@ def test_goals_that_are_commands_hardly_move_or_have_no_observation_are_not_judg
     assert found(np.empty((len(hand), 0)), block) is None
     few = {"observation": hand[:90], "achieved_goal": block[:90], "desired_goal": block[:90] * 0}
     assert find_hidden_goal(few, EPISODE[:90]) is None
+
+
+def test_equal_observations_of_few_resets_show_that_positions_are_hidden(rng):
+    episode = np.arange(14).repeat(100)
+    joints, position = rng.normal(size=(14, 100, 30)), rng.normal(size=(14, 100, 2))  # of a robot in a maze
+    joints[:, 0] = 0
+    position[:, 0] *= 10
+    joints, position = joints.reshape(-1, 30), position.cumsum(1).reshape(-1, 2)
+    states = {"observation": joints, "achieved_goal": position, "desired_goal": position * 0}
+    assert find_hidden_goal(states, episode) == "achieved_goal"
+    assert find_hidden_goal(states | {"observation": np.hstack([joints, position])}, episode) is None
