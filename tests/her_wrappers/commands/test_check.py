@@ -20,7 +20,6 @@ NO_FLAG = f"{BROKEN}broken_episodes:NoFlag"
     ("arguments", "exit_code"),
     [
         (["her_envs/BitFlipping-v0", "-o", "n_bits=3"], 0),
-        (["her_envs:her_envs/PointReach-v0"], 0),
         ([SCALED], 1),
         ([NO_FLAG], 0),
         ([NO_FLAG, "--strict"], 1),
@@ -31,25 +30,6 @@ NO_FLAG = f"{BROKEN}broken_episodes:NoFlag"
 def test_exit_codes_depend_on_findings_and_strictness(arguments, exit_code):
     result = her("check", *arguments, "--max-steps", "100")
     assert result.exit_code == exit_code, result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([SCALED, "-o", "size"], "-o must be NAME=VALUE, such as n_bits=5, got 'size'"),
-        ([SCALED, "-o", "size=3"], "unexpected keyword argument 'size'"),
-        ([SCALED, "--select", "GE777"], "unknown rule code 'GE777'"),
-        (["json:dumps", "-o", "obj=1"], "json:dumps must return a gymnasium Env or VectorEnv"),
-        ([SCALED, "--format", "xml"], "'xml' for argument '--format'"),
-        ([SCALED, "--max-steps", "0"], "--max-steps: expected an integer of at least 1, got 0"),
-        ([SCALED, "--max-seconds", "nan"], "max_seconds"),
-        ([], "ENV"),
-    ],
-)
-def test_wrong_usage_ends_with_two_and_the_name_of_the_option(arguments, message):
-    result = her("check", *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
 
 
 def test_json_is_the_report():
@@ -115,16 +95,7 @@ def test_rules_lists_the_rules_of_all_suites():
     assert all(code in output for code in {**GOAL_ENV_RULES, **REPLAY_RULES, **DIAGNOSIS_RULES})
 
 
-@pytest.mark.parametrize(
-    ("code", "suite"), [("ge302", GOAL_ENV_RULES), ("HB101", REPLAY_RULES), ("GD102", DIAGNOSIS_RULES)]
-)
-def test_a_rule_is_explained(code, suite):
-    rule, output = suite[code.upper()], "".join(her("rules", code, columns=80).output.split())
+def test_a_rule_is_explained():
+    rule, output = GOAL_ENV_RULES["GE302"], "".join(her("rules", "ge302", columns=80).output.split())
     for text in (rule.name, rule.meaning, rule.fix, rule.wrong, rule.right):
         assert "".join(text.split()) in output
-
-
-def test_an_unknown_code_is_wrong_usage():
-    result = her("rules", "GE107")
-    assert result.exit_code == 2
-    assert "unknown rule code 'GE107'; did you mean" in result.stderr
