@@ -3,16 +3,14 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-
-import her_envs
-from tests.support.counting import ACTIONS, SPACE, compute_reward
-
-sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
-from stable_baselines3.common.vec_env import (  # noqa: E402
+import stable_baselines3 as sb3
+from stable_baselines3.common.vec_env import (
     DummyVecEnv,
 )
 
-from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
+import her_envs
+from her_wrappers.integrations.sb3 import HerReplayBuffer
+from tests.support.counting import ACTIONS, SPACE, compute_reward
 
 gym.register_envs(her_envs)
 

@@ -10,27 +10,17 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import pytest
+import stable_baselines3 as sb3
 import torch
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.envs import BitFlippingEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack, VecNormalize
+from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
-import her_envs
+from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
 from tests.support.reusing import KEPT, Reusing
-
-sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
-from stable_baselines3.common.env_util import make_vec_env  # noqa: E402 - after the check that it is there
-from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
-from stable_baselines3.common.vec_env import (  # noqa: E402
-    DummyVecEnv,
-    SubprocVecEnv,
-    VecFrameStack,
-    VecNormalize,
-)
-from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy  # noqa: E402
-
-from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
-from tests.support.sb3_buffers import BOTH, Rewards, add, make_buffer, model_of  # noqa: E402
-
-gym.register_envs(her_envs)
+from tests.support.sb3_buffers import BOTH, Rewards, add, make_buffer, model_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
 

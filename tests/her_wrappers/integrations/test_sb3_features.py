@@ -5,23 +5,18 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+import stable_baselines3 as sb3
 import torch
 from gymnasium import spaces
 from scipy.stats import binomtest
+from stable_baselines3.common.envs import BitFlippingEnv
+from stable_baselines3.common.vec_env import SubprocVecEnv
 
-import her_envs
 from her_wrappers import Demonstrations, Episode, EpisodeRecorder, Mixture
+from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import ACTIONS, DESIRED, SPACE, counting_episode
-
-sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
-from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
-from stable_baselines3.common.vec_env import SubprocVecEnv  # noqa: E402
-
-from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
-from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept  # noqa: E402
-from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
-
-gym.register_envs(her_envs)
+from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept
+from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
 

@@ -7,7 +7,6 @@ import stable_baselines3 as sb3
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecTransposeImage
 
-import her_envs  # noqa: F401 - registers ids
 from her_wrappers import Demonstrations, EpisodeRecorder
 from tests.support.sb3_buffers import model_of
 

@@ -2,20 +2,14 @@
 
 import copy
 
-import gymnasium as gym
 import numpy as np
 import pytest
+import stable_baselines3 as sb3
+from stable_baselines3.common.envs import BitFlippingEnv
 
-import her_envs
+from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import counting_episode
-
-sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
-from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
-
-from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
-from tests.support.sb3_buffers import add, make_buffer  # noqa: E402
-
-gym.register_envs(her_envs)
+from tests.support.sb3_buffers import add, make_buffer
 
 
 def test_observations_without_goals_give_one_clear_error():
