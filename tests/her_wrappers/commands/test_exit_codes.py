@@ -59,13 +59,6 @@ def assert_fails_with(result, message):
     assert re.fullmatch(f"Error: .*{message}.*", result.stderr.strip()), result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--record", "out.gif"], []])
-def test_an_environment_without_render_cannot_be_watched(arguments, folder):
-    result = her("watch", "broken_envs:WithoutRender", *arguments)
-    assert_fails_with(result, r"cannot draw .*WithoutRender.*: it has no render\(\)")
-    assert not (folder / "out.gif").exists()
-
-
 COMMANDS = {
     "check": ["--max-steps", "20"],
     "watch": ["--record", "out.gif", "--episodes", "1"],
@@ -85,6 +78,7 @@ COMMANDS = {
         ("record", "broken_envs:Pipe", r"the simulator has ended; raised in broken_envs\.py, line 26"),
         ("check", "broken_envs:Exit", r"SystemExit: 7; raised in broken_envs\.py, line 18"),
         ("watch", "broken_envs:Render", r"KeyError: 'picture'; raised in broken_envs\.py, line 22"),
+        ("watch", "broken_envs:WithoutRender", r"cannot draw .*WithoutRender.*: it has no render\(\)"),
     ],
 )
 def test_a_module_or_an_environment_that_raises_is_named_with_its_line(command, env, message):

@@ -6,6 +6,7 @@ from tests.support.commands import fails
 
 SCALED = "tests.support.specimens.broken_rewards:RewardScaled"
 REACH, BITS, ROBOT = "her_envs/PointReach-v0", "her_envs/BitFlipping-v0", "tests/support/robot.py:Robot"
+OTHER = "tests.support.other_envs"
 MISTAKES = {
     "check": [
         ([], 2, "ENV"),
@@ -77,6 +78,8 @@ MISTAKES = {
         (["--resume", "{run}", "--gamma", "0.5"], 2, "belongs to a run with gamma=0.98"),
         (["--resume", "{run}", "--out", "there"], 2, "remove --out"),
         (["--resume", "{run}", "--seeds", "2"], 2, "remove --seeds"),
+        ([f"{OTHER}:HalfBoundedActions", "--no-check"], 2, "set bounds with gymnasium.wrappers.Transform"),
+        ([f"{OTHER}:NeedsInfo", "--no-check"], 3, "`her train`: --info-keys cost"),
         ([ROBOT, "--real", "--num-envs", "2"], 2, "num_envs=1"),
         ([ROBOT, "--real", "--num-envs", "1", "--seeds", "2", "--jobs", "2"], 2, "--jobs"),
     ],

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from her_agents.training.checkpoints import load_checkpoint
-from her_wrappers.goals import episode_limit
 from tests.support.commands import SMALL, fails, her, succeeds, write_options
 
 
@@ -105,21 +104,6 @@ def test_a_run_continues_and_is_shown_in_another_folder(env, options, tmp_path, 
         assert result.exit_code == exit_code, result.output
         named = f"in the folder in which {tmp_path / 'run'} was started" in result.stderr
         assert named == (exit_code == 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("HalfBoundedActions", "set bounds with gymnasium.wrappers.TransformAction(env"),
-        ("NeedsInfo", "`her train`: --info-keys cost"),
-        ("Endless", "did not end after 60 steps; pass --max-episode-steps N"),
-    ],
-)
-def test_environments_that_need_an_option_or_a_wrapper(name, message, small, tmp_path, monkeypatch):
-    monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
-    command = ["train", f"tests.support.other_envs:{name}", "--config", small, "--no-check"]
-    result = her(*command, "--steps", 60, "--out", tmp_path / "a", "--no-tensorboard")
-    assert (result.exit_code in {2, 3}, message in result.stderr) == (True, True), result.output
 
 
 @pytest.mark.parametrize(("option", "clipped"), [("reward_type=dense", False), ("reward_type=sparse", True)])
