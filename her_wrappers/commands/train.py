@@ -286,9 +286,8 @@ def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: Goa
     else:
         print(f"Goal interface of {report.summary()}")
     if report.of_severity("error") and not run.force:
-        raise terminal.CommandError(
-            f"{config.env} has the errors above; fix them, or pass --force to train anyway", 3
-        )
+        message = f"{config.env} has the errors above; fix them, or pass --force to train anyway"
+        raise terminal.CommandError(message, 3)
 
 
 def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> int:

@@ -95,7 +95,9 @@ def test_rules_lists_the_rules_of_all_suites():
     assert all(code in output for code in {**GOAL_ENV_RULES, **REPLAY_RULES, **DIAGNOSIS_RULES})
 
 
-def test_a_rule_is_explained():
-    rule, output = GOAL_ENV_RULES["GE302"], "".join(her("rules", "ge302", columns=80).output.split())
+@pytest.mark.parametrize("code", ["ge302", "HB101", "GD102"])
+def test_a_rule_is_explained(code):
+    rule = {**GOAL_ENV_RULES, **REPLAY_RULES, **DIAGNOSIS_RULES}[code.upper()]
+    output = "".join(her("rules", code, columns=80).output.split())
     for text in (rule.name, rule.meaning, rule.fix, rule.wrong, rule.right):
         assert "".join(text.split()) in output

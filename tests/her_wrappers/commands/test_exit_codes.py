@@ -97,13 +97,6 @@ def test_an_error_of_the_toolkit_itself_keeps_its_traceback(monkeypatch):
         her("envs")
 
 
-def test_the_exit_code_reaches_the_shell():
-    command = [sys.executable, "-m", "her_wrappers.cli", "inspect", "nothing"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 3
-    assert ran.stderr.startswith("Error: there is no archive at ")
-
-
 REGISTERED_BY_COMMANDS = """
 from her_wrappers.goals.environments import EnvNameError, make_env
 try:

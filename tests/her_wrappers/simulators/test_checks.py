@@ -8,7 +8,7 @@ import torch
 
 from her_wrappers.simulators import GoalSimulator, checks
 from tests.support import simulators
-from tests.support.simulators import READ, Generic, compute_reward, numbered
+from tests.support.simulators import READ, Generic, compute_reward, numbered, wrapped
 
 WORDS = {
     "after the reset": "after the reset",
@@ -20,7 +20,7 @@ WORDS = {
 }
 
 MAKERS = {
-    "Generic": lambda fault: GoalSimulator(Generic(fault), last_observation="final_obs", **READ),
+    "Generic": lambda fault: wrapped(Generic(fault)),
     "IsaacLab": lambda fault: GoalSimulator.isaaclab(
         simulators.IsaacLab(fault), **READ | {"last_observation": "final_obs"}
     ),
@@ -54,16 +54,13 @@ def test_a_fault_is_an_error_that_names_simulator_and_setting(name, fault):
 
 
 def test_the_checks_can_be_skipped():
-    env = GoalSimulator(Generic("zeros"), last_observation="final_obs", checks=False, **READ)
+    env = wrapped(Generic("zeros"), checks=False)
     run(env)
 
 
 def test_a_simulator_that_resets_itself_cannot_return_last_observations():
-    env = GoalSimulator(
-        simulators.Mjlab(auto_reset=True),
-        last_observation="returned",
-        **READ | {"observation": "actor"},
-    )
+    sim = simulators.Mjlab(auto_reset=True)
+    env = wrapped(sim, last_observation="returned", observation="actor")
     with pytest.raises(ValueError, match="achieved goals jump"):
         run(env)
 
@@ -72,13 +69,13 @@ def test_a_goal_function_that_reads_the_simulator_has_the_goals_of_the_next_epis
     sim = Generic()
     reads = {"desired_goal": lambda obs: sim.observe()["goals"]["desired"]}
     with pytest.raises(ValueError, match=r"desired_goal .* must read its argument"):
-        run(GoalSimulator(sim, last_observation="final_obs", **READ | reads))
+        run(wrapped(sim, **reads))
 
 
 def test_later_episodes_are_checked_too(monkeypatch):
     monkeypatch.setattr(checks, "ENOUGH_ENDS", 12)
     sim = Generic()
-    env = GoalSimulator(sim, last_observation="final_obs", **READ)
+    env = wrapped(sim)
     run(env, 16)
     assert not env._checks.is_active
     sim.fault = "after the reset"
@@ -154,7 +151,7 @@ RETURNED = ("constant", "one step", "continuing", "crash", "goals that change")
 def test_correct_simulators_are_silent(interface, name):
     sim = interface(**CORRECT[name])
     last, key = ("final_obs", "policy") if interface is Generic else ("returned", "actor")
-    env = GoalSimulator(sim, last_observation=last, **READ | {"observation": key})
+    env = wrapped(sim, last_observation=last, observation=key)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(env, 50, sim.num_envs)
@@ -167,7 +164,7 @@ def test_environments_with_one_seed_are_a_warning_unless_all_episodes_begin_in_o
     sim.length = lambda lane, episode: 3
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        run(GoalSimulator(sim, last_observation="final_obs", **READ))
+        run(wrapped(sim))
     assert ["seed" in str(each.message) for each in found] == [True] * factor
 
 
@@ -191,8 +188,7 @@ class Rewarded(Generic):
 
 def rewarded(reward, function):
     """A simulator with its own reward, which should be ``function`` of its goals."""
-    options = READ | {"compute_reward": function, "last_observation": "final_obs", "reward": "simulator"}
-    return GoalSimulator(Rewarded(reward), **options)
+    return wrapped(Rewarded(reward), compute_reward=function, reward="simulator")
 
 
 @pytest.mark.parametrize("function", [distance, compute_reward])
@@ -224,7 +220,7 @@ def test_a_few_last_observations_with_nan_are_a_note():
             final["policy"][0] = torch.nan
             return final
 
-    env = GoalSimulator(Exploding(), last_observation="final_obs", **READ)
+    env = wrapped(Exploding())
     run(env)
     assert "NaN" in env.notes[0]
 
@@ -243,7 +239,7 @@ class Undivided(Generic):
 
 def test_time_outs_among_the_terminations_are_an_error():
     def env(length):
-        return GoalSimulator(Undivided(length=length), last_observation="final_obs", **READ)
+        return wrapped(Undivided(length=length))
 
     with pytest.raises(ValueError, match="`terminated` contains truncations, after 6 steps"):
         run(env(lambda lane, episode: 99 + 0 * lane))

@@ -11,20 +11,16 @@ from her_wrappers import DeviceReplayBuffer, HindsightReplayBuffer
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.simulators import GoalSimulator
 from tests.support import simulators
-from tests.support.simulators import ACTION, READ, Generic, compute_reward, length_of, numbered
+from tests.support.simulators import ACTION, READ, Generic, compute_reward, length_of, numbered, wrapped
 from tests.support.waiting import NothingWaits
 
 SIMULATORS = {
-    "generic": lambda: GoalSimulator(Generic(), last_observation="final_obs", **READ),
-    "function": lambda: GoalSimulator(
-        Generic(), last_observation=lambda obs, infos: infos["final_obs"], **READ
-    ),
-    "tuple": lambda: GoalSimulator(Generic(), last_observation=("final_obs",), **READ),
-    "ids": lambda: GoalSimulator(
-        simulators.EndedRows(with_ids=True), last_observation="terminal.observations", **READ
-    ),
-    "ended rows": lambda: GoalSimulator(
-        simulators.EndedRows(with_ids=False), last_observation="terminal.observations", **READ
+    "generic": lambda: wrapped(Generic()),
+    "function": lambda: wrapped(Generic(), last_observation=lambda obs, infos: infos["final_obs"]),
+    "tuple": lambda: wrapped(Generic(), last_observation=("final_obs",)),
+    "ids": lambda: wrapped(simulators.EndedRows(with_ids=True), last_observation="terminal.observations"),
+    "ended rows": lambda: wrapped(
+        simulators.EndedRows(with_ids=False), last_observation="terminal.observations"
     ),
     "Isaac Lab": lambda: GoalSimulator.isaaclab(simulators.IsaacLab(), **READ),
     "Isaac Lab, no autoreset": lambda: GoalSimulator.isaaclab(
@@ -132,8 +128,7 @@ def test_keeps_the_rewards_of_the_simulator():
             observation, reward, *rest = super().step(action)
             return observation, 2 * reward[:, None].double(), *rest
 
-    options = {"last_observation": "final_obs", **READ, "compute_reward": lambda *a: 2 * compute_reward(*a)}
-    env = GoalSimulator(Shaped(), reward="simulator", **options)
+    env = wrapped(Shaped(), reward="simulator", compute_reward=lambda *goals: 2 * compute_reward(*goals))
     env.reset()
     assert env.step(ACTION).reward.tolist() == [-2.0] * 4
 
@@ -145,7 +140,7 @@ def test_observations_may_be_nested_and_of_other_dtypes():
             picture = found["policy"].to(torch.uint8).reshape(4, 3, 1)
             return found | {"nested": {"picture": picture, "is_on": found["policy"] > 0}}
 
-    env = GoalSimulator(Nested(), last_observation="final_obs", **READ | {"observation": "nested"})
+    env = wrapped(Nested(), observation="nested")
     assert env.single_observation_space["observation"]["picture"].dtype == np.uint8
     assert env.single_observation_space["observation"]["is_on"].dtype == np.bool_
     for _ in range(5):
@@ -155,7 +150,7 @@ def test_observations_may_be_nested_and_of_other_dtypes():
 
 def test_further_keys_are_read_stored_and_used_by_critics():
     further = {"state": lambda raw: raw["policy"], "goal": "goals"}
-    env = GoalSimulator(Generic(), last_observation="final_obs", **READ, further=further)
+    env = wrapped(Generic(), further=further)
     assert env.single_observation_space.spaces.keys() == {*OBSERVATION_KEYS, *further}
     buffer = DeviceReplayBuffer.for_env(env, steps_per_env=50, termination="keep", seed=0)
     agent = SAC(env.single_observation_space, env.single_action_space, critic_keys=["state"], hidden=(8,))
@@ -213,16 +208,16 @@ def test_a_mistake_is_an_error_that_names_it(options, message):
     sim = Bad()
     sim.what = options.pop("what", "")
     with pytest.raises(ValueError, match=message):  # noqa: PT012 - the mistake shows at different calls
-        env = GoalSimulator(sim, **{"last_observation": "final_obs", **READ} | options)
+        env = wrapped(sim, **options)
         env.reset()
         env.step(ACTION)
 
 
 def test_needs_a_simulator_and_a_reward():
     with pytest.raises(ValueError, match="num_envs"):
-        GoalSimulator(object(), last_observation="final_obs", **READ)
+        wrapped(object())
     with pytest.raises(TypeError, match="compute_reward"):
-        GoalSimulator(Generic(), last_observation="final_obs", **READ | {"compute_reward": None})
+        wrapped(Generic(), compute_reward=None)
 
 
 def test_a_seed_is_passed_on_or_rejected():
@@ -253,16 +248,16 @@ def test_a_setting_that_loses_last_observations_is_an_error(make, setting, monke
 
 def test_steps_in_inference_mode_whose_tensors_do_not_count_changes():
     with torch.inference_mode():
-        GoalSimulator(Generic(), last_observation="final_obs", **READ).step(ACTION)
+        wrapped(Generic()).step(ACTION)
 
 
 def test_a_simulator_that_cannot_reset_some_environments_cannot_return_last_observations():
-    env = GoalSimulator(Generic(), last_observation="returned", **READ)
+    env = wrapped(Generic(), last_observation="returned")
     with pytest.raises(ValueError, match="pass reset_lanes="):
         [env.step(ACTION) for _ in range(10)]
 
 
 def test_a_hindsight_buffer_of_arrays_names_the_buffer_of_tensors():
-    env = GoalSimulator(Generic(), last_observation="final_obs", **READ)
+    env = wrapped(Generic())
     with pytest.raises(TypeError, match="use DeviceReplayBuffer"):
         HindsightReplayBuffer.for_env(env)
