@@ -20,7 +20,7 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
 from tests.support.reusing import KEPT, Reusing
-from tests.support.sb3_buffers import BOTH, Rewards, add, make_buffer, model_of
+from tests.support.sb3_buffers import BOTH, Rewards, add, filled, make_buffer, model_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
 
@@ -76,8 +76,7 @@ def test_compute_reward_gets_infos_in_the_same_form(kind, copies):
                 seen.extend(info)
             return compute_reward(achieved, desired, info)
 
-    buffer = make_buffer(kind=kind, env=Recording, copy_info_dict=copies)
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled(kind=kind, env=Recording, copy_info_dict=copies)
     buffer.sample(100)
     assert forms == {(np.ndarray, np.dtype(object), 80) if copies else (list, None, 80)}
     assert {type(info) for info in seen} == {dict}
@@ -95,8 +94,7 @@ def test_a_reward_function_that_changes_infos_does_not_change_the_stored_ones(ki
                 row["place"][:] = 7
             return compute_reward(achieved, desired, info)
 
-    buffer = make_buffer(kind=kind, env=Changing, copy_info_dict=True)
-    add(buffer, [counting_episode(0, 5)], info={"place": np.zeros(2)})
+    buffer = filled(kind=kind, env=Changing, copy_info_dict=True, info={"place": np.zeros(2)})
     for _ in range(3):
         buffer.sample(100)
     assert len(seen) >= 240

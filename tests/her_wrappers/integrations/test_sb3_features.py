@@ -15,32 +15,24 @@ from stable_baselines3.common.vec_env import SubprocVecEnv
 from her_wrappers import Demonstrations, Episode, EpisodeRecorder, Mixture
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import ACTIONS, DESIRED, SPACE, counting_episode
-from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept
+from tests.support.sb3_buffers import Rewards, add, filled, make_buffer, model_of, one_success_kept
 from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
 
 
-@pytest.fixture
-def filled():
-    """Return a function that fills a buffer with random steps of SB3's BitFlippingEnv."""
-
-    def fill(kind, **options):
-        model = model_of(
-            sb3.DQN, BitFlippingEnv(5), replay_buffer_class=kind, replay_buffer_kwargs=options,
-            learning_starts=10**6,
-        )  # fmt: skip
-        return model.learn(200).replay_buffer
-
-    return fill
+def bits(kind, **options):
+    """Return a buffer with random steps of SB3's BitFlippingEnv."""
+    options = {"replay_buffer_class": kind, "replay_buffer_kwargs": options, "learning_starts": 10**6}
+    return model_of(sb3.DQN, BitFlippingEnv(5), **options).learn(200).replay_buffer
 
 
-def test_a_relabeled_success_terminates_with_termination_success(filled):
+def test_a_relabeled_success_terminates_with_termination_success():
     """Stable-Baselines3's class keeps the recorded flag (issue 627 of Stable-Baselines3)."""
-    assert one_success_kept(filled(sb3.HerReplayBuffer)).sum() == 0
-    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the environment has no compute_terminated
-    assert one_success_kept(filled(HerReplayBuffer, termination="success")).all()
-    assert one_success_kept(filled(HerReplayBuffer, termination=reached)).all()
+    assert one_success_kept(bits(sb3.HerReplayBuffer)).sum() == 0
+    assert one_success_kept(bits(HerReplayBuffer)).sum() == 0  # the environment has no compute_terminated
+    assert one_success_kept(bits(HerReplayBuffer, termination="success")).all()
+    assert one_success_kept(bits(HerReplayBuffer, termination=reached)).all()
 
 
 def reached(achieved, desired, info):
@@ -71,8 +63,7 @@ class EndsNever(Rewards):
 @pytest.mark.parametrize(("env", "terminates"), [(Ends, True), (EndsSingle, True), (EndsNever, False)])
 @pytest.mark.filterwarnings("error", "ignore:compute_terminated accepts single goals only")
 def test_by_default_terminations_are_computed_by_the_environment(env, terminates):
-    buffer = make_buffer(env=env)
-    add(buffer, [counting_episode(0, 5)], timeout=True)
+    buffer = filled(env=env, timeout=True)
     batch = buffer.sample(200)
     successes = batch.rewards[:, 0] == 0
     assert successes.sum() > 20
@@ -93,8 +84,7 @@ def test_other_processes_compute_terminations_only_if_asked(env):
 
 def test_batches_sampled_together_have_equal_distributions():
     """If n batches cannot share the relabeled rows equally, each has the same chance of an additional one."""
-    buffer = make_buffer(seed=0)
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled(seed=0)
     shares = np.array([
         [(buffer.sample(2).observations["desired_goal"][:, 1] >= 0).float().mean() for _ in range(15)]
         for _ in range(200)
@@ -128,8 +118,7 @@ def test_new_goals_may_be_desired_goals_of_other_episodes(strategy):
 
 def test_a_mixture_can_set_the_share_of_original_rows():
     mixture = Mixture({"final": 0.5, "original": 0.5})
-    buffer = make_buffer(goal_selection_strategy=mixture, n_sampled_goal=None)
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled(goal_selection_strategy=mixture, n_sampled_goal=None)
     assert buffer.her_ratio == 0.5
     assert (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() == 150
     with pytest.raises(ValueError, match="share of relabeled rows must be given only once"):
@@ -138,8 +127,7 @@ def test_a_mixture_can_set_the_share_of_original_rows():
 
 @needs_n_steps
 def test_n_step_batches_have_discounts():
-    buffer = make_buffer(n_sampled_goal=0, n_steps=3, gamma=0.5)
-    add(buffer, [counting_episode(0, 5)], timeout=True)
+    buffer = filled(n_sampled_goal=0, n_steps=3, gamma=0.5, timeout=True)
     batch = buffer.sample(200)
     left = (5 - batch.observations["achieved_goal"][:, 1]).clip(max=3)
     torch.testing.assert_close(batch.discounts[:, 0], (0.5**left).float())
@@ -186,8 +174,7 @@ def test_the_arrays_of_sb3_are_not_allocated():
 
 
 def test_batches_are_on_the_device_of_the_buffer():
-    buffer = make_buffer()
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled()
     buffer.device = torch.device("meta")
     for _ in range(4):
         batch = buffer.sample(4)
@@ -225,7 +212,6 @@ def test_without_relabeling_the_environment_computes_nothing():
             calls.append(arguments)
             return reached(*arguments)
 
-    buffer = make_buffer(env=Counts, n_sampled_goal=0)
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled(env=Counts, n_sampled_goal=0)
     assert buffer.sample(20).dones.any()
     assert not calls

@@ -9,7 +9,7 @@ from stable_baselines3.common.envs import BitFlippingEnv
 
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import counting_episode
-from tests.support.sb3_buffers import add, make_buffer
+from tests.support.sb3_buffers import add, filled, make_buffer
 
 
 def test_observations_without_goals_give_one_clear_error():
@@ -18,8 +18,7 @@ def test_observations_without_goals_give_one_clear_error():
 
 
 def test_without_an_environment_only_calls_that_need_it_raise():
-    buffer = make_buffer()
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled()
     buffer.sample(4)
     loaded = copy.deepcopy(buffer)
     for method, arguments in ((loaded.sample, [4]), (add, [loaded, [counting_episode(1, 5)]])):
