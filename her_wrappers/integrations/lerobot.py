@@ -139,9 +139,10 @@ def from_lerobot(
         index = data.select_columns(["episode_index", "frame_index"])[:].to_pandas()
         places = index.sort_values("frame_index").groupby("episode_index").groups  # rows of each episode
         ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else None
-        unlisted = sorted({*range(info["total_episodes"]), *places} - listed.keys())
-    if unlisted:
-        warn_user(f"{root}/meta/episodes does not list the episodes {unlisted}, which are left out")
+        unlisted, total = sorted(places.keys() - listed.keys()), info["total_episodes"]
+    if unlisted or len(listed) != total:
+        left_out = f"; the frames of the episodes {unlisted} are left out" if unlisted else ""
+        warn_user(f"{root}/meta/episodes lists {len(listed)} of {total} episodes{left_out}")
     if ours is None:
         warn_user(
             f"{root} does not contain the observations after the last actions. So the last frame of each "
