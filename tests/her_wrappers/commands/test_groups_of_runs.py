@@ -54,12 +54,3 @@ def test_the_same_command_continues_an_interrupted_group(small, tmp_path, monkey
     fails(2, "all runs in group are complete", "train", *words)
     assert her("train", *small, "--out", "group/seed-0").exit_code == 2, "a single run is not continued"
     assert her("train", *words, "--gamma", 0.9).exit_code == 2, "its options differ"
-
-
-def test_strategies_may_be_functions_in_files(small, tmp_path):
-    (tmp_path / "goals.py").write_text("def last(t, length, rng):\n    return length\n")
-    words = [*small, "--goal-selection-strategy", "goals.py:last"]
-    succeeds("train", *words, "--out", "a")
-    succeeds("train", "--resume", "a", "--steps", 90, "--no-tensorboard")
-    words[-1] = "goals.py:first"
-    fails(2, "goal_selection_strategy", "train", *words, "--out", "b")

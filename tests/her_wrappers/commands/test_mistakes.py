@@ -65,6 +65,7 @@ MISTAKES = {
         ([BITS, "--agent", "temperature=0.1"], 2, "'temperature' of dqn"),  # of the default
         ([BITS, "--goal-selection-strategy", "future", "0.5"], 2, "must sum to 1, got 0.5"),
         ([REACH, "--termination", "nothing:done"], 2, "cannot load termination 'nothing:done'"),
+        ([REACH, "--goal-selection-strategy", "math:none"], 2, "cannot load goal_selection_strategy"),
         ([BITS, "-o", "reward_type=dense", "--clip-targets", "--no-check"], 2, "clip_targets=True needs"),
         ([REACH, "--steps", "9", "--steps=8"], 2, "--steps is given 2 times; pass it once"),
         ([REACH, "--steps", "1.5e0"], 2, "expected an integer, got 1.5e0"),

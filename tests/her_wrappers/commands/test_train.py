@@ -71,9 +71,12 @@ def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, m
     assert load_checkpoint(tmp_path / "a" / "latest.pt")["counts"]["epochs"] == 1
 
 
-REACHED = """
+RULES = """
 def reached(achieved_goal, desired_goal, info):
     return (achieved_goal == desired_goal).all(-1)
+
+def last(t, length, rng):
+    return length
 """
 MINE = """
 from her_envs import PointReach, TaskEnv
@@ -86,14 +89,15 @@ class Mine(TaskEnv):
 
 @pytest.mark.parametrize("env", ["mine.py:Mine", "mine_module:Mine"])
 def test_a_run_continues_and_is_shown_in_another_folder(env, options, tmp_path, monkeypatch):
-    """Names of files become absolute; for a module, the error names the folder."""
+    """Names of files, also of functions, become absolute; for a module, the error names the folder."""
     for name in ("a/rules.py", "a/mine.py", "a/mine_module.py", "b/c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(REACHED if name == "a/rules.py" else MINE)
+        (tmp_path / name).write_text(RULES if name == "a/rules.py" else MINE)
     monkeypatch.chdir(tmp_path / "a")
     numbers = ["--steps", "6e1", "--num-envs", 2, "--learning-starts", "5e1", "--evaluation-episodes", 2]
-    others = ["--buffer-size", "1e4", "--no-tensorboard", "--check-steps", 300, "--termination"]
-    output = succeeds("train", env, *numbers, *others, "rules.py:reached", "--out", tmp_path / "run")
+    others = ["--buffer-size", "1e4", "--no-tensorboard", "--check-steps", 300, "--out", tmp_path / "run"]
+    rules = ["--termination", "rules.py:reached", "--goal-selection-strategy", "rules.py:last"]
+    output = succeeds("train", env, *numbers, *others, *rules)
     assert "in 300 steps" in output
     monkeypatch.chdir(tmp_path / "b")
     sys.modules.pop("mine_module", None)
