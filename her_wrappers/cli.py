@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import gymnasium as gym
+from gymnasium.error import DependencyNotInstalled
 
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import CommandError
@@ -42,19 +43,11 @@ COMMANDS = {
     "envs": "List the bundled environments, or the options of one.",
 }
 
-REMOVED = {
-    "show-relabeling": "copy the program examples/show_relabeling.py of the repository, which draws it",
-    "watch --keys": "play with gymnasium.utils.play.play(env, keys_to_action={'a': action, ..})",
-}
-"""Replacements of removed commands and options, which error messages state until version 1.0."""
-
 REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
 """Packages whose versions a bug report needs."""
 
 AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")
 """Modules that the extra `agents` installs."""
-
-GYMNASIUM = Path(gym.__file__).parent
 
 MAX_MESSAGE = 4000
 """Number of characters after which an error message is cut, since it may quote a long text from a file."""
@@ -64,14 +57,7 @@ CONTROL = re.compile(r"(?!\x1b\[\??[\d;]*[mAGHJKhl])[\x00-\x08\x0b\x0c\x0e-\x1f\
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command-line program ``her``.
-
-    Args:
-        arguments: Command-line arguments without the name of the program; by default ``sys.argv[1:]``.
-
-    Returns:
-        The exit code.
-    """
+    """Run the program ``her`` with ``arguments``, by default ``sys.argv[1:]``; return the exit code."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:  # closed by the shell; no other file may get its descriptor
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: PTH123, SIM115 - until exit
@@ -79,14 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     out, err = _Output(sys.stdout), _Output(sys.stderr)
     with redirect_stdout(out), redirect_stderr(err):
+        words = list(sys.argv[1:] if arguments is None else arguments)
         try:
-            words = list(sys.argv[1:] if arguments is None else arguments)
-            shows_traceback = "--traceback" in words
             code = _run(*([word for word in words if word != "--traceback"] or ["--help"]))
         except SystemExit as ended:  # of --help and of wrong usage
             code = int(ended.code or 0)
         except CommandError as error:
-            if shows_traceback:
+            if "--traceback" in words:
                 traceback.print_exception(error.__cause__ or error, file=err)
             print(f"Error: {terminal.printable(str(error))[:MAX_MESSAGE]}", file=err)
             code = error.exit_code
@@ -136,22 +121,17 @@ def _run(name: str, *arguments: str) -> int:
         return _print_versions()
     if name == "--tyro-print-completion":
         return _print_completion(name, *arguments)
-    for removed in REMOVED.keys() & {name, *(f"{name} {each}" for each in arguments)}:
-        raise CommandError(f"`her {removed}` was removed; {REMOVED[removed]}")
     if name not in COMMANDS:
         meant = difflib.get_close_matches(name, COMMANDS, n=1)
-        raise CommandError(
-            f"unknown command {name!r}; "
-            + (f"did you mean `her {meant[0]}`?" if meant else f"choose from {', '.join(COMMANDS)}")
-        )
+        hint = f"did you mean `her {meant[0]}`?" if meant else f"choose from {', '.join(COMMANDS)}"
+        raise CommandError(f"unknown command {name!r}; {hint}")
     if "" in arguments:
         raise CommandError(f"`her {name}` got an empty argument (''); a shell variable may be unset")
     command = _function(name)
     try:
-        terminal.require_single(arguments)
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
             return int(command(arguments) or 0)
-        return int(terminal.parse(command, name, arguments, command.__doc__) or 0)
+        return int(terminal.parse(command, arguments) or 0)
     except (CommandError, KeyboardInterrupt):
         raise
     except BaseException as error:  # also a SystemExit that the user's module raises
@@ -172,16 +152,16 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     package = str(getattr(error, "name", "")).partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in AGENTS_PACKAGES:
         return CommandError(f'this command needs {package}; run: pip install "her-toolkit[agents]"')
-    complete = EnvNameError | BrokenModuleError | EndlessEpisodeError | PolicyError
-    complete |= gym.error.DependencyNotInstalled
-    if isinstance(error, complete):
-        return CommandError(str(error), 2 if isinstance(error, EnvNameError) else 3)  # complete messages
+    if isinstance(error, EnvNameError):
+        return CommandError(str(error))
+    if isinstance(error, BrokenModuleError | EndlessEpisodeError | PolicyError | DependencyNotInstalled):
+        return CommandError(str(error), 3)
     last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
     if message := describe_user_error(error):
         message += "; --traceback shows the whole traceback"
     elif isinstance(error, OSError | ValueError | MemoryError):
         message = terminal.message_of(error)
-    elif last.is_relative_to(GYMNASIUM):
+    elif last.is_relative_to(Path(gym.__file__).parent):
         message = describe(error)
     else:
         return None

@@ -61,19 +61,18 @@ def inspect(
         text = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
         environment = f"{source.env_id or source.env_class}{f' ({text})' if text else ''}"
     lines = {"archive": str(archive), "environment": environment}
-    lines["episodes"] = f"{found['episodes']:,} of {found['steps']:,} steps"
+    lines["episodes"] = "{episodes:,} of {steps:,} steps".format_map(found)
     if found["episodes"]:
         for name in ("length", "return"):
             numbers = "{least:,.5g} to {most:,.5g}, {mean:,.5g} on average"
             lines[name] = numbers.format_map(found[f"{name}s"])
-        lines["ends"] = f"{found['terminated']:.1%} terminated, {found['truncated']:.1%} truncated"
-        shares = "{success:.1%} in the last step, {success_once:.1%} once"
-        lines["success"] = (
-            "is_success was not recorded" if found["success"] is None else shares.format(**found)
-        )
-        if (goals := found["goals"]) is not None:
-            lines["goals"] = "{covered:.1%} of {desired:,} desired cells achieved; ".format_map(goals)
-            lines["goals"] += f"{goals['achieved']:,} cells achieved in all"
+        lines["ends"] = "{terminated:.1%} terminated, {truncated:.1%} truncated".format_map(found)
+        lines["success"] = "is_success was not recorded"
+        if found["success"] is not None:
+            lines["success"] = "{success:.1%} in the last step, {success_once:.1%} once".format_map(found)
+        if found["goals"] is not None:
+            cells = "{covered:.1%} of {desired:,} desired cells achieved; {achieved:,} cells achieved in all"
+            lines["goals"] = cells.format_map(found["goals"])
     table = Table(box=SIMPLE, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")  # users copy long paths
@@ -85,9 +84,8 @@ def inspect(
 def summarize(archive: EpisodeArchive) -> dict[str, Any]:
     """Return a summary of all episodes, with the keys of ``her inspect --json``.
 
-    ``success`` is the share of episodes whose last step is a success, ``success_once`` the share of episodes
-    with any such step. Both are None if the flag of a step is missing, ``goals`` is None if observations have
-    no goals. Without episodes, the summary has only the keys ``episodes`` and ``steps``.
+    ``success`` and ``success_once`` are None if the flag of a step is missing, ``goals`` is None if
+    observations have no goals. Without episodes, the only keys are ``episodes`` and ``steps``.
     """
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     has_goals = True
@@ -103,9 +101,8 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
         flags = flags.reshape(-1).astype(np.float64)
         columns["success"].append(flags[batch.ends[1:] - 1])
         columns["success_once"].append(np.maximum.reduceat(flags, batch.ends[:-1]))
-        has_goals &= (
-            isinstance(batch.observations, dict) and set(OBSERVATION_KEYS) <= batch.observations.keys()
-        )
+        observations = batch.observations
+        has_goals &= isinstance(observations, dict) and {*OBSERVATION_KEYS} <= observations.keys()
     found: dict[str, Any] = {"episodes": len(archive), "steps": archive.num_steps}
     if not columns:
         return found
@@ -120,10 +117,9 @@ def summarize(archive: EpisodeArchive) -> dict[str, Any]:
 
 
 def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
-    """Return ``desired`` and ``achieved``, the numbers of cells with such goals, and the share ``covered``.
+    """Return the numbers of cells with ``desired`` and ``achieved`` goals, and the share ``covered``.
 
     ``covered`` is the share of the cells with desired goals that also have achieved goals, of any episodes.
-    Return None if goals are empty, or if desired and achieved goals differ in shape.
     """
     low, high = np.full(1, np.inf), np.full(1, -np.inf)  # minimum and maximum of each component
     for batch in archive.iter_shards():
@@ -143,8 +139,8 @@ def goal_coverage(archive: EpisodeArchive) -> dict[str, Any] | None:
             # The text of a row, not its bytes, since the width of strings depends on the batch.
             known.update(hash(repr(row)) for row in np.unique(rows, axis=0).tolist())
     desired, achieved = cells
-    covered = len(desired & achieved) / len(desired)
-    return {"desired": len(desired), "achieved": len(achieved), "covered": covered}
+    shared = len(desired & achieved)
+    return {"desired": len(desired), "achieved": len(achieved), "covered": shared / len(desired)}
 
 
 def _goals(batch: Episodes) -> np.ndarray | None:
@@ -152,6 +148,6 @@ def _goals(batch: Episodes) -> np.ndarray | None:
     trees = [leaf_arrays(batch.observations[name]) for name in ("desired_goal", "achieved_goal")]
     desired, achieved = ([(leaf.shape, leaf.dtype.kind in STRINGS) for leaf in leaves] for leaves in trees)
     if desired != achieved or not all(trees) or not all(leaf.size for leaf in trees[0]):
-        return None  # they differ in shape, or have no components
+        return None
     rows = [[leaf.reshape(len(leaf), -1) for leaf in leaves] for leaves in trees]
     return np.concatenate([np.concatenate(parts, axis=1) for parts in rows])

@@ -31,10 +31,8 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
             3,
         ) from error
     if picture.ndim != 3:
-        shape = picture.shape
-        raise CommandError(
-            f"cannot draw {env}: render() must return a (height, width, 3) array, got shape {shape}", 3
-        )
+        got = f"render() must return a (height, width, 3) array, got shape {picture.shape}"
+        raise CommandError(f"cannot draw {env}: {got}", 3)
     return picture
 
 
@@ -57,10 +55,7 @@ def require_movie(path: Path) -> None:
 
 
 def write_gif(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:
-    """Write (H, W, 3) uint8 pictures as an animated GIF that repeats.
-
-    ``milliseconds`` is the duration of each picture, or a list with the durations of all pictures.
-    """
+    """Write (H, W, 3) uint8 pictures as a repeating GIF; each, or the i-th, is shown for ``milliseconds``."""
     from PIL import Image
 
     # One palette from pixels of all pictures, without dithering: parts that do not move stay equal.

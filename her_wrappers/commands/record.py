@@ -98,7 +98,9 @@ def record(
         require_number("--noise", noise, "[0, inf)")
         archive = EpisodeArchive(folder, env=made)
     first, interrupted = len(archive), False
-    first_seed = None if seed is None else _first_seed(seed, first, only_successes)
+    first_seed = None if seed is None else seed + first  # not used by earlier commands
+    if seed is not None and only_successes and first:  # how many more episodes were played is unknown
+        first_seed = int(np.random.SeedSequence((seed, first)).generate_state(1)[0])
     try:
         with archive, terminal.progress("recording", episodes, "episodes") as advance:
             recording = _Recording(archive, episodes, flag, advance)
@@ -162,14 +164,6 @@ def _recorded_keys(made: Any, make_other: Callable[[], Any], info_keys: Sequence
             f"--info-keys must name keys of the infos, got {unknown[0]!r}; the infos have keys {sorted(info)}"
         )
     return list(dict.fromkeys(["is_success"] * ("is_success" in info) + [*info_keys]))
-
-
-def _first_seed(seed: int, recorded: int, only_successes: bool) -> int:
-    """Return the seed of the next episode of an archive, one that earlier commands did not use."""
-    if not (only_successes and recorded):
-        return seed + recorded
-    # More episodes were played than recorded, and how many is unknown.
-    return int(np.random.SeedSequence((seed, recorded)).generate_state(1)[0])
 
 
 class _Recording:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -83,33 +84,24 @@ def advises_folder(run: object) -> Iterator[None]:
         ) from error
 
 
-def require_single(arguments: Sequence[str]) -> None:
-    """Raise CommandError if an option that takes one value is given twice."""
+def parse(
+    command: Callable[..., Any],
+    arguments: Sequence[str],
+    form: Callable[..., Any] | None = None,
+    default: Any = tyro.MISSING_NONPROP,
+) -> Any:
+    """Parse the arguments of a command; call ``form``, by default the command itself, with the options."""
     names = [each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("--")]
     for name in names:
         if names.count(name) > 1 and name not in REPEATABLE:
             raise CommandError(f"{name} is given {names.count(name)} times; pass it once")
-
-
-def parse(
-    form: Callable[..., Any],
-    name: str,
-    arguments: Sequence[str],
-    about: str | None,
-    default: Any = tyro.MISSING_NONPROP,
-) -> Any:
-    """Parse the arguments of a command, call the function ``form`` with them, and return the result.
-
-    The parameters of ``form`` are the options. ``about`` is the docstring of the command; ``--help`` shows
-    its part before ``Args:``.
-    """
-    lines = (about or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
+    lines = (command.__doc__ or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
     if shutil.get_terminal_size().columns < LEAST_COLUMNS:
         os.environ["COLUMNS"] = str(LEAST_COLUMNS)
     return tyro.cli(
-        form,
-        prog=f"her {name}",
+        form or command,
+        prog=f"her {command.__name__.replace('_', '-')}",
         description=description,
         args=list(arguments),
         default=default,
@@ -134,15 +126,14 @@ def _integer(minimum: int | None = None) -> PrimitiveConstructorSpec[int]:
     """Return the type of an integer option of at least ``minimum``; values may have forms such as 1e6."""
 
     def read(words: list[str]) -> int:
-        text, number = words[0], None
-        with contextlib.suppress(ValueError, OverflowError):  # not a number, nan or inf
-            value = float(text)
-            if value == int(value):
-                number = int(value) if set(text) & set(".eE") else int(text)  # int(text) is exact
-        if number is None or (minimum is not None and number < minimum):
+        text, number = words[0], math.nan
+        with contextlib.suppress(ValueError):
+            number = float(text)
+            number = int(text)  # exact, but not possible for forms such as 1e6
+        if number % 1 != 0 or (minimum is not None and number < minimum):  # NaN % 1 and inf % 1 are NaN
             bound = "" if minimum is None else f" of at least {minimum}"
             raise ValueError(f"expected an integer{bound}, got {text}")
-        return number
+        return int(number)
 
     return PrimitiveConstructorSpec(
         1, "N", read, lambda value: isinstance(value, int), lambda value: [str(value)]
@@ -183,14 +174,7 @@ def parse_options(
     example: str = "n_bits=5",
     parse_value: Callable[[str], Any] = json.loads,
 ) -> dict[str, Any]:
-    """Return a dict of options from texts ``name=value``. Values that ``parse_value`` rejects remain strings.
-
-    ``flag`` and ``example`` are for error messages.
-
-    Example:
-        >>> parse_options(["n_bits=5", "goal=ones"])
-        {'n_bits': 5, 'goal': 'ones'}
-    """
+    """Return a dict of options from texts name=value; values that ``parse_value`` rejects remain strings."""
     parsed: dict[str, Any] = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -235,11 +219,9 @@ class ReportOptions:
             name: ",".join(each).replace(" ", "").upper().split(",") for name, each in values.items() if each
         }
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> contextlib.redirect_stdout[Any]:
         """Redirect the output of the user's code from stdout to stderr, unless the report is text."""
-        with contextlib.redirect_stdout(sys.stdout if self.format == "text" else sys.stderr):
-            yield
+        return contextlib.redirect_stdout(sys.stdout if self.format == "text" else sys.stderr)
 
     def finish(self, report: Any, location: tuple[str, int] | None = None) -> int:
         """Print a report; return exit code 1 if it has errors (with ``strict``, any findings), else 0.

@@ -16,7 +16,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppend
 
 from her_agents.algorithms.options import agent_options, option_meanings
 from her_agents.recipes import read_recipe, recipe_names
-from her_agents.training.config import REMOVED, Config, make_config, merge_options, read_options
+from her_agents.training.config import Config, make_config, merge_options, read_options
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.terminal import Address, Backend, EnvOptions, Positive, Timeout, exits_with
@@ -111,10 +111,9 @@ def train(arguments: Sequence[str]) -> int:
     - her train --config runs/mine/config.json --seed 1
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
     """
-    _reject_removed(arguments)
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.
     words = [each.removeprefix("--env=") for each in arguments if each not in {"-h", "--help", "--env"}]
-    options = terminal.parse(TrainOptions, "train", words, train.__doc__ or "")
+    options = terminal.parse(train, words, TrainOptions)
     run = options.run
     if run.recipes:
         _print_recipes()
@@ -137,22 +136,8 @@ def train(arguments: Sequence[str]) -> int:
             return _train([(make_config(base, given), run.resume)], None, run)
 
 
-def _reject_removed(arguments: Sequence[str]) -> None:
-    """Raise CommandError with the replacement of an option of an earlier version."""
-    for word in (each for each in arguments if each.startswith("--")):
-        option = word.partition("=")[0].removeprefix("--")
-        name = option.removeprefix("agent.").removeprefix("no-").replace("-", "_")
-        if option.startswith("agent."):
-            raise terminal.CommandError(f"{word} is no longer an option; pass --agent {name}=VALUE")
-        if name in REMOVED:
-            raise terminal.CommandError(f"{word} is no longer an option: {REMOVED[name][1]}")
-
-
 def _base_options(run: RunOptions, env: str | None) -> dict[str, Any]:
-    """Return the options of the recipe and the config file, or of the run to continue.
-
-    ``env`` is the environment on the command line.
-    """
+    """Return the options of the recipe and the config file, or of the run to continue."""
     if run.resume is None:
         file = {} if run.config is None else read_options(run.config)
         recipe = {} if run.recipe is None else read_recipe(run.recipe).options_for(env or file.get("env"))
@@ -194,7 +179,7 @@ def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
     names = {each.name for each in fields(Config)} - {"env_kwargs", "agent"}
     default = TrainOptions(ConfigOptions(**{name: base[name] for name in names & base.keys()}))
     with suppress(SystemExit), warnings.catch_warnings(action="ignore"):  # about wrong types in a file
-        terminal.parse(TrainOptions, "train", ["--help"], train.__doc__ or "", default)
+        terminal.parse(train, ["--help"], TrainOptions, default)
     algo = algo or base.get("algo")
     if algo is not None:
         options = agent_options(algo, base.get("agent", {}) if algo == base.get("algo") else {})
@@ -208,10 +193,9 @@ def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
 def _new_runs(
     given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions, stack: ExitStack
 ) -> tuple[list[tuple[Config, Path]], Any]:
-    """Check the environment; return a list with the (config, folder) of a new run for each seed, and a robot.
+    """Check the environment; return a list with the (config, folder) of a new run for each seed.
 
-    The robot is the real robot or the simulator, which ``stack`` closes; it is None if the environment is
-    neither, or if ``run.jobs`` is above 1.
+    Also return the real robot or the simulator of all runs, which ``stack`` closes, or None.
     """
     from her_agents.algorithms.registry import choose_algorithm, make_agent, resolve_auto
     from her_agents.training.sources import find_function, make_single_env
@@ -238,57 +222,51 @@ def _new_runs(
     config = make_config(base, given)
     if config.real and run.jobs > 1:
         raise ValueError(f"--real needs --jobs 1, since there is one robot, got {run.jobs}; omit --jobs")
-    with ExitStack() as closed:
-        env = closed.enter_context(closing(make_single_env(config)))
-        simulator = getattr(env.unwrapped, "simulator", None)
-        config = choose_algorithm(config, env)
-        folders = _folders(config, run, here)
-        with exits_with(3, TypeError, ValueError):
-            observation_space, action_space = goal_spaces(env)
-        config, reasons = resolve_auto(config, observation_space)
-        for option, reason in reasons.items():
-            print(f"--{option} auto chooses {getattr(config, option)}: {reason}.")
-        make_agent(config, observation_space, action_space)
-        for option in ("termination", "goal_selection_strategy"):
-            find_function(option, getattr(config, option))
-        used = {*OBSERVATION_KEYS, *config.use_keys, *config.critic_keys, MASK}
-        if unused := sorted(observation_space.keys() - used):
-            print(
-                f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
-                "keys, and --critic-keys adds keys that only the critics use."
-            )
-        if run.check and not config.real:
-            known = recipe.known_findings if recipe else ()
-            _check(config, run, known, simulator)
-        config = _choose_clipping(config, env)
-        only_one = env if config.real else simulator  # some simulators can be made only once in a process
-        if only_one is not None and run.jobs == 1:
-            stack.push(closed.pop_all())
+    env = stack.enter_context(closing(make_single_env(config)))
+    simulator = getattr(env.unwrapped, "simulator", None)
+    config = choose_algorithm(config, env)
+    folders = _folders(config, run, here)
+    with exits_with(3, TypeError, ValueError):
+        observation_space, action_space = goal_spaces(env)
+    config, reasons = resolve_auto(config, observation_space)
+    for option, reason in reasons.items():
+        print(f"--{option} auto chooses {getattr(config, option)}: {reason}.")
+    make_agent(config, observation_space, action_space)
+    for option in ("termination", "goal_selection_strategy"):
+        find_function(option, getattr(config, option))
+    used = {*OBSERVATION_KEYS, *config.use_keys, *config.critic_keys, MASK}
+    if unused := sorted(observation_space.keys() - used):
+        print(
+            f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
+            "keys, and --critic-keys adds keys that only the critics use."
+        )
+    if run.check and not config.real:
+        _check(config, run, recipe.known_findings if recipe else (), simulator)
+    config = _choose_clipping(config, env)
     runs = [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
-    return runs, only_one if run.jobs == 1 else None
+    only_one = env if config.real else simulator  # some simulators can be made only once in a process
+    if only_one is not None and run.jobs == 1:
+        return runs, only_one
+    stack.close()
+    return runs, None
 
 
 def _choose_clipping(config: Config, env: Any) -> Config:
-    """Return ``config`` with a choice of ``clip_targets``; print the reason if targets are not clipped.
-
-    Without a robot, raise an error if targets are clipped and a random step's reward is outside [-1, 0].
-    """
+    """Return ``config`` with a choice of ``clip_targets``; print the reason if targets are not clipped."""
     from her_agents.algorithms.registry import choose_clipping
     from her_agents.training.run import take_random_step
     from her_agents.training.updates import require_clippable
 
-    given, reason = config.clip_targets, "a robot plays no random episode"
     if not config.real:
-        reason = "some rewards are not -1 or 0"
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
-    config = choose_clipping(config, env)
-    if config.clip_targets and not config.real:
+    chosen = choose_clipping(config, env)
+    if chosen.clip_targets and not config.real:
         require_clippable(reward)
-    elif given is None and not config.clip_targets:
-        way = "pass --clip-targets if all rewards lie in [-1, 0]"
-        print(f"Targets are not clipped, since {reason}; {way}.")
-    return config
+    elif config.clip_targets is None and not chosen.clip_targets:
+        reason = "a robot plays no random episode" if config.real else "some rewards are not -1 or 0"
+        print(f"Targets are not clipped, since {reason}; pass --clip-targets if all rewards lie in [-1, 0].")
+    return chosen
 
 
 def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: GoalSimulator | None) -> None:
@@ -298,13 +276,11 @@ def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: Goa
         made = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
         return made if config.max_episode_steps is None else limit_episodes(made, config.max_episode_steps)
 
-    options: dict[str, Any] = {"max_steps": run.check_steps}
     if simulator is None:
-        report = check_goal_env(factory, ignore=known, **options)
+        report = check_goal_env(factory, ignore=known, max_steps=run.check_steps)
     else:  # rewards show its successes, without a flag
-        report = check_goal_env(
-            simulator.as_vector_env(), ignore=[*known, "GE201"], replicas=False, **options
-        )
+        env, ignore = simulator.as_vector_env(), [*known, "GE201"]
+        report = check_goal_env(env, ignore=ignore, replicas=False, max_steps=run.check_steps)
     if report.findings:
         terminal.print_report(report)
     else:
@@ -315,15 +291,12 @@ def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: Goa
 
 
 def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> int:
-    """Train runs, pairs (config, folder); return the exit code, 130 if a run was interrupted, else 0.
-
-    ``env`` is the simulator or the robot of all runs, or None if each run makes its own environments.
-    """
+    """Train runs, pairs (config, folder); return the exit code, 130 if a run was interrupted, else 0."""
     from her_agents.training.loop import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
-    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")} | {"env": env}
-    options |= {"tensorboard": None if run.tensorboard else False}
+    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")}
+    options |= {"env": env, "tensorboard": None if run.tensorboard else False}
     options |= {"stop": is_solved} if run.stop else {}
     runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]
     if not runs:
@@ -341,10 +314,7 @@ def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> in
 
 
 def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
-    """Return whether a saved run has all its steps or, with ``stop``, is solved; if so, print a message.
-
-    A saved run whose options differ from ``config`` is not complete; training then raises an error.
-    """
+    """Return whether a saved run has all its steps or, with ``stop``, is solved; if so, print a message."""
     from her_agents.training.checkpoints import load_checkpoint
     from her_agents.training.logs import steps_of
     from her_agents.training.loop import is_solved
@@ -354,17 +324,14 @@ def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
         return False
     saved = load_checkpoint(latest)
     complete = steps_of(saved["counts"]) >= config.steps or (stop and is_solved(saved["history"]))
-    complete &= replace(make_config(saved["config"]), steps=config.steps) == config
+    complete &= replace(make_config(saved["config"]), steps=config.steps) == config  # else training raises
     if complete:
         print(f"{folder} is complete")
     return complete
 
 
 def _folders(config: Config, run: RunOptions, here: Path) -> list[Path]:
-    """Return the folder of the run of each seed: below --out, or the next default folders without runs.
-
-    ``here`` is the folder in which the command was started; the environment may have changed the current one.
-    """
+    """Return the folder of the run of each seed: below --out, or the next default folders without runs."""
     from her_agents.training.run_folder import RunFolder
 
     seeds, base = range(config.seed, config.seed + run.seeds), here if Path.cwd() != here else Path()

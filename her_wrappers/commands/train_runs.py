@@ -33,7 +33,7 @@ MOST_FINDINGS = 3
 def train_here(
     runs: Sequence[tuple[Config, Path]], options: Mapping[str, Any]
 ) -> Iterator[tuple[Result, Path]]:
-    """Train one run after the other; for each run, yield its result and its folder. End after Ctrl-C."""
+    """Train one run after the other; yield the result and the folder of each. End after Ctrl-C."""
     for config, folder in runs:
         result = _train_with_progress(config, folder, options)
         yield result, folder
@@ -46,17 +46,14 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
     console = Console()
     steps_per_s = () if config.offline else (TextColumn("{task.fields[steps_per_s]:,.0f} steps/s"),)
     threads = "" if config.threads == 1 else f" with {config.threads} threads"
-    console.print(
-        f"{config.algo}{threads} for at most {config.steps:,} steps; Ctrl-C saves and stops", highlight=False
-    )
+    lines = [f"{config.algo}{threads} for at most {config.steps:,} steps; Ctrl-C saves and stops"]
     if config.on_device:
-        console.print(
+        lines.append(
             f"{config.num_envs:,} environments on {config.device}, "
             f"{config.updates_per_step * config.num_envs:.3g} updates after each step of all of them "
-            f"({config.updates_per_step:.3g} per step of one)",
-            highlight=False,
-            soft_wrap=True,
+            f"({config.updates_per_step:.3g} per step of one)"
         )
+    console.print("\n".join(lines), highlight=False, soft_wrap=True)
     with Progress(
         TextColumn("{task.description:<11}"),
         BarColumn(),
@@ -98,13 +95,12 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
 def train_in_processes(
     runs: Sequence[tuple[Config, Path]], jobs: int, options: Mapping[str, Any]
 ) -> Iterator[tuple[Result, Path]]:
-    """Train in up to ``jobs`` processes; for each run, yield its result (``agent`` is None) and its folder.
+    """Train in up to ``jobs`` processes; yield the result, without an agent, and the folder of each run.
 
     After Ctrl-C, the current runs are saved and stopped, and no further runs begin.
     """
     waiting, running = list(runs), dict[Future[Result], Path]()
-    context = multiprocessing.get_context("spawn")
-    told = False
+    context, told = multiprocessing.get_context("spawn"), False
     with interrupt_flag() as interrupted, ProcessPoolExecutor(jobs, mp_context=context) as pool:
         while running or (waiting and not interrupted.is_set()):
             if interrupted.is_set() and not told:  # SIGTERM may reach this process alone, unlike Ctrl-C
@@ -151,9 +147,8 @@ def print_result(result: Result, folder: Path) -> int:
     state = "Interrupted; saved." if result.interrupted else "Done."
     if is_solved(result.history):
         state = "Solved: all episodes of the last two evaluations were successes."
-    success = f"Best success rate {result.best_success:.2f}"
-    if result.history and not evaluated(result.history):
-        success = "No evaluations"
+    is_evaluated = evaluated(result.history) or not result.history
+    success = f"Best success rate {result.best_success:.2f}" if is_evaluated else "No evaluations"
     print(f"{state} {success}; checkpoints and logs in {folder}")
     if result.interrupted:
         print(f"Continue with: her train --resume {folder}")

@@ -1,8 +1,7 @@
 """LeRobot: write and read episodes as datasets of LeRobot's format v3.
 
-LeRobot's own code writes and reads all files outside the folder ``meta/her_toolkit``. This folder is an
-`EpisodeArchive` of the last step of each episode, with the last state, flags, reset infos, and the structure
-and dtypes of all arrays.
+LeRobot's own code writes and reads all other files than ``meta/her_toolkit``, an `EpisodeArchive` of the last
+step of each episode: the last state, flags, reset infos, and the structure and dtypes of all arrays.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ def to_lerobot(
     """Write episodes as a new LeRobot dataset of format v3; ``docs/archives.md`` lists the features.
 
     Args:
-        episodes: Iterable of episodes with the same keys, shapes and dtypes, such as a list or an
-            `EpisodeArchive`. One episode at a time is in memory, and the last step of each earlier episode.
+        episodes: Iterable of episodes with the same keys, shapes and dtypes, such as an `EpisodeArchive`.
         folder: Folder of the new dataset. The folder must be empty or not exist.
         fps: Steps per second.
         task: Description of the task in natural language.
@@ -60,14 +58,10 @@ def to_lerobot(
             the height or width is odd, images are stored as PNG, without changes.
 
     Raises:
-        ImportError: LeRobot is not installed.
         OSError: A file cannot be written.
         TypeError: ``episodes`` is a single episode or yields other objects.
         ValueError: The folder is not empty, there are no episodes, an episode differs from the first one, or
             LeRobot cannot store a part of an episode. The incomplete dataset is deleted.
-
-    Example:
-        >>> to_lerobot(archive, "datasets/push", fps=25, task="Push the cube")  # doctest: +SKIP
     """
     root, dataset = Path(folder), None
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
@@ -111,13 +105,11 @@ def from_lerobot(
 ) -> Iterator[Episode]:
     """Yield the episodes of a local LeRobot dataset of format v3, in the order of their numbers.
 
-    Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Datasets that other
-    programs wrote have no state after the last action. Therefore the last frame of an episode is used
-    for its last state only, and the episode is truncated. The observations of such datasets are dicts of
-    the features ``observation.KEY`` or ``observation.images.KEY``; the key of ``observation.state`` is
-    ``observation``.
-
-    Files are read, and errors are raised, only while you iterate over the returned episodes.
+    Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Datasets of other
+    programs have no state after the last action, so the last frame of an episode is used for its last state
+    only, and the episode is truncated. Their observations are dicts of the features ``observation.KEY`` or
+    ``observation.images.KEY``; the key of ``observation.state`` is ``observation``. Files are read, and
+    errors are raised, only while you iterate.
 
     Args:
         folder: Folder of the dataset.
@@ -131,12 +123,8 @@ def from_lerobot(
     Raises:
         CorruptFileError: The folder is not a dataset of format v3, a file is missing or damaged, or an
             episode is not listed, or its frames do not fit its length.
-        ImportError: LeRobot is not installed.
         ValueError: An episode is not valid, or lacks actions, rewards or goals that are needed;
             ``on_error`` is not valid; or all episodes were skipped.
-
-    Example:
-        >>> buffer.extend(from_lerobot("datasets/push", episodes=range(50)))  # doctest: +SKIP
     """
     root, errors = Path(folder), EpisodeErrors(on_error)
     with as_corrupt(f"{root} cannot be read", Exception):
@@ -151,10 +139,10 @@ def from_lerobot(
         index = data.select_columns(["episode_index", "frame_index"])[:].to_pandas()
         places = index.sort_values("frame_index").groupby("episode_index").groups  # rows of each episode
         ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else None
-        counts = f"{len(listed)} of {info['total_episodes']}"
-    if (unlisted := sorted(places.keys() - listed.keys())) or len(listed) != info["total_episodes"]:
+        unlisted, total = sorted(places.keys() - listed.keys()), info["total_episodes"]
+    if unlisted or len(listed) != total:
         left_out = f"; the frames of the episodes {unlisted} are left out" if unlisted else ""
-        warn_user(f"{root}/meta/episodes lists {counts} episodes{left_out}")
+        warn_user(f"{root}/meta/episodes lists {len(listed)} of {total} episodes{left_out}")
     if ours is None:
         warn_user(
             f"{root} does not contain the observations after the last actions. So the last frame of each "
@@ -193,10 +181,9 @@ def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
     for path, rows in leaves_by_path(trees).items():
         name, is_text = _feature(path, rows), rows.dtype.kind == "U" and rows.ndim == 1
         if name in columns or 0 in rows.shape or not (is_text or rows.dtype.kind in NUMBERS):
-            got = f"dtype {rows.dtype}, shape {rows.shape[1:]} per step"
             raise ValueError(
-                f"{path_name(path)} must be numbers or one string per step, got {got}, and no other entry "
-                f"may have the same feature {name!r}; rename, change or leave out this entry"
+                f"{path_name(path)} must be numbers or one string per step, got {rows.dtype} of shape "
+                f"{rows.shape[1:]}, and no other entry may have the feature {name!r} too; rename or remove it"
             )
         if steps == 1 and rows.ndim > 2 and not _is_picture(rows):
             raise ValueError(f"LeRobot cannot store {path_name(path)}, with several axes, of a single step")
@@ -220,19 +207,19 @@ def _is_picture(rows: np.ndarray) -> bool:
 
 def _describe(rows: np.ndarray, use_videos: bool) -> dict[str, Any]:
     """Return LeRobot's description of a feature."""
-    shape = rows.shape[1:] or (1,)
+    shape, names = rows.shape[1:] or (1,), None
+    kind = "string" if rows.dtype.kind == "U" else rows.dtype.name
     if _is_picture(rows):
         kind = "video" if use_videos and shape[0] % 2 == shape[1] % 2 == 0 else "image"
-        return {"dtype": kind, "shape": shape, "names": ["height", "width", "channels"]}
-    return {"dtype": "string" if rows.dtype.kind == "U" else rows.dtype.name, "shape": shape, "names": None}
+        names = ["height", "width", "channels"]
+    return {"dtype": kind, "shape": shape, "names": names}
 
 
 def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.ndarray]:
     """Return the arrays of an episode by feature; raise ValueError unless it has all frames."""
     index, fps = np.arange(row["length"]), info["fps"]
     if not np.array_equal(table["frame_index"], index):
-        absent = sorted({*index.tolist()} - {*table["frame_index"]})
-        raise ValueError(f"expected {len(index)} frames, got {len(table)}; missing: {absent}")
+        raise ValueError(f"expected {len(index)} frames, got {table['frame_index'].tolist()}")
     if not np.allclose(table["timestamp"], index / fps, rtol=1e-6, atol=0.5 / fps):
         raise ValueError(f"the timestamps must be frame_index / {fps}, got {table['timestamp'].tolist()}")
     frames = {}
@@ -278,12 +265,12 @@ def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_re
         achieved = np.asarray(achieved_goal(observations))
         desired = np.broadcast_to(achieved[-1], achieved.shape)
         observations |= {"achieved_goal": achieved, "desired_goal": desired}
+    elif compute_reward is not None and "achieved_goal" not in observations:
+        raise ValueError("compute_reward needs goals, but the dataset has none; pass achieved_goal= too")
     rewards = compute_reward or frames.get("next.reward")
     if "action" not in frames or rewards is None:
         absent = "'action'" if "action" not in frames else "'next.reward'; pass compute_reward="
         raise ValueError(f"the dataset must have the feature {absent}, got only {list(frames)}")
-    if compute_reward is not None and "achieved_goal" not in observations:
-        raise ValueError("compute_reward needs goals, but the dataset has none; pass achieved_goal= too")
     episode = Episodes.from_arrays(observations, frames["action"], rewards)[0]
     success = frames.get("next.success")
     return episode if success is None else replace(episode, infos={"is_success": success.reshape(-1)[:-1]})

@@ -45,9 +45,6 @@ def to_minari(
         TypeError: ``episodes`` is a single episode or yields other objects, or ``env`` is not an environment.
         ValueError: ``dataset_id`` is not valid, the dataset exists already, an episode does not fit the
             spaces of ``env``, or Minari cannot store a part of an episode. The incomplete dataset is deleted.
-
-    Example:
-        >>> dataset = to_minari(archive, "reach/random-v0", env)  # doctest: +SKIP
     """
     minari = _minari()
     from minari.data_collector import EpisodeBuffer  # noqa: PLC0415 - an extra
@@ -105,9 +102,6 @@ def from_minari(dataset: Any, *, on_error: str = "raise") -> Iterator[Episode]:
         ImportError: Minari is not installed.
         TypeError: ``dataset`` is neither a dataset nor an id.
         ValueError: An episode is not valid, or an info has neither T nor T + 1 rows for T steps.
-
-    Example:
-        >>> buffer.extend(from_minari("D4RL/pointmaze/umaze-v2"))  # doctest: +SKIP
     """
     if isinstance(dataset, str):
         dataset = _minari().load_dataset(dataset)
@@ -130,8 +124,7 @@ def _minari() -> Any:
 
 
 def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceSpec]:
-    # Returns the leaves of observations and actions. Minari could write keys with a slash but not read them,
-    # since a slash separates the groups of HDF5.
+    # Minari could write keys with a slash but not read them, since a slash separates the groups of HDF5.
     if isinstance(env, str | EnvSpec):
         with gym.make(env) as made:
             return _specs_of(made)
@@ -144,14 +137,12 @@ def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceS
                     f"keys in the {name} of env must not contain a slash, which Minari cannot store, got the "
                     f"key {bad[0]!r}; rename it in the environment"
                 )
-    observations = SpaceSpec.of("observations", env.observation_space)
-    return observations, SpaceSpec.of("actions", env.action_space)
+    return SpaceSpec.of("observations", env.observation_space), SpaceSpec.of("actions", env.action_space)
 
 
 def _as_minari_infos(episode: Episode, number: int) -> dict[str, Any]:
     """Return the infos as Minari stores them: T rows, or T + 1 rows for keys that ``reset_info`` has too."""
-    only_at_reset = episode.reset_info.keys() - episode.infos.keys()
-    if only_at_reset:
+    if only_at_reset := episode.reset_info.keys() - episode.infos.keys():
         raise ValueError(
             f"episode {number} has the key {min(only_at_reset)!r} in reset_info but not in infos, which "
             "Minari cannot store; remove the key from reset_info, or add it to infos"

@@ -12,6 +12,7 @@ from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 
 try:
+    from ray.rllib.algorithms import Algorithm, AlgorithmConfig
     from ray.rllib.algorithms.dqn import DQN, DQNConfig
     from ray.rllib.algorithms.sac import SAC, SACConfig
     from ray.rllib.connectors.common import AddObservationsFromEpisodesToBatch
@@ -97,59 +98,52 @@ class ModuleTensors(NumpyToTensor):  # type: ignore[misc] # RLlib has no annotat
         return tensors
 
 
-class _HerConfig:
+class _HerConfig(AlgorithmConfig):  # type: ignore[misc] # RLlib has no annotations
     """Mixin for `HerDQNConfig` and `HerSACConfig`: connectors, checks of settings, buffer defaults."""
 
     def __init__(self, algo_class: type) -> None:
-        super().__init__(algo_class)  # type: ignore[call-arg] # of DQNConfig, SACConfig
+        super().__init__(algo_class)
         self.replay_buffer_config: dict[str, Any] = {"type": BUFFER_TYPE, "capacity": 1_000_000}
         self.store_buffer_in_checkpoints = True
 
     def validate(self) -> None:
-        """Check all settings.
-
-        Raises:
-            ValueError: A setting is not valid, or does not work with hindsight.
-        """
-        settings: Any = self
+        """Raise ValueError if a setting is not valid, or does not work with hindsight."""
         config, name = self.replay_buffer_config, type(self).__name__
         if config.get("type") != BUFFER_TYPE:
             raise ValueError(
                 f'replay_buffer_config["type"] must be left out, got {config.get("type")!r}; {name} always '
                 "uses her_wrappers.integrations.rllib.HerEpisodeReplayBuffer"
             )
-        unknown = sorted(config.keys() - OPTIONS - {"type", "capacity"})
-        if unknown:
+        if unknown := sorted(config.keys() - OPTIONS - {"type", "capacity"}):
             choices = f"choose from 'capacity', which is the size of the buffer, and {sorted(OPTIONS)}"
             is_of_training = unknown[0] in {"n_step", "n_steps", "gamma"}
             fix = "pass n_step= and gamma= to training()" if is_of_training else choices
             raise ValueError(f"replay_buffer_config has the unknown key {unknown[0]!r}; {fix}")
-        if not settings.enable_env_runner_and_connector_v2:
+        if not self.enable_env_runner_and_connector_v2:
             raise ValueError(f"{name} needs the new API stack, got the old one; remove api_stack(...)")
-        if settings.is_multi_agent:
+        if self.is_multi_agent:
             raise ValueError(f"{name} needs a single agent, got several; remove multi_agent(...)")
         for key in ("env_to_module_connector", "learner_connector"):
-            if getattr(settings, f"_{key}") is not None:
+            if getattr(self, f"_{key}") is not None:
                 raise ValueError(
                     f"{key} must be None, got a function; {name} sets this connector itself, so remove "
                     f"{key}=, and change observations in a wrapper of the environment instead"
                 )
-        if not isinstance(settings.n_step, int):
+        if not isinstance(self.n_step, int):
             raise ValueError(  # noqa: TRY004 - a setting, as in the checks above
-                f"n_step must be an int, got {settings.n_step!r}; write, for example, training(n_step=3)"
+                f"n_step must be an int, got {self.n_step!r}; write, for example, training(n_step=3)"
             )
-        models = [settings.model_config, settings.rl_module_spec.model_config or {}]
+        models = [self.model_config, self.rl_module_spec.model_config or {}]
         if any((each if isinstance(each, dict) else vars(each)).get("use_lstm") for each in models):
             reason = f"because the buffer of {name} samples single steps, not sequences"
             raise ValueError(f"use_lstm must be False, {reason}; remove use_lstm=True from model_config")
-        super().validate()  # type: ignore[misc] # of DQNConfig, SACConfig
+        super().validate()
 
     def build_env_to_module_connector(
         self, env: Any = None, spaces: Any = None, device: Any = None
     ) -> ConnectorV2:
         """Return RLlib's pipeline with `GoalsToInputs` as its first connector."""
-        parent: Any = super()
-        pipeline = parent.build_env_to_module_connector(env=env, spaces=spaces, device=device)
+        pipeline = super().build_env_to_module_connector(env=env, spaces=spaces, device=device)
         pipeline.prepend(GoalsToInputs())
         return pipeline
 
@@ -169,16 +163,15 @@ class _HerConfig:
         )
 
 
-class _HerAlgorithm:
+class _HerAlgorithm(Algorithm):  # type: ignore[misc] # RLlib has no annotations
     """Mixin for `HerDQN` and `HerSAC`: makes the replay buffer, and saves it in checkpoints."""
 
     def _create_local_replay_buffer_if_necessary(self, config: Any) -> HerEpisodeReplayBuffer:
         """Return a new buffer; RLlib calls this method when it builds the algorithm."""
-        settings: Any = self.config  # type: ignore[attr-defined] # of Algorithm
+        settings = self.config
         options = {name: value for name, value in settings.replay_buffer_config.items() if name != "type"}
-        creator: Any = self.env_creator  # type: ignore[attr-defined] # of Algorithm
         return HerEpisodeReplayBuffer(
-            creator(EnvContext(settings.env_config or {}, worker_index=0)),
+            self.env_creator(EnvContext(settings.env_config or {}, worker_index=0)),
             num_envs=max(settings.num_env_runners, 1) * settings.num_envs_per_env_runner,
             n_step=settings.n_step,
             gamma=settings.gamma,
@@ -187,52 +180,46 @@ class _HerAlgorithm:
 
     def setup(self, config: Any) -> None:
         """Build the algorithm; raise ValueError if its networks are recurrent."""
-        super().setup(config)  # type: ignore[misc] # of DQN
-        if self._module_is_stateful:  # type: ignore[attr-defined] # of DQN
-            name = type(self).__name__
+        super().setup(config)
+        if self._module_is_stateful:
             fix = "use an RLModule without get_initial_state()"
-            raise ValueError(f"{name} samples single steps, but the RLModule is recurrent; {fix}")
+            raise ValueError(
+                f"{type(self).__name__} samples single steps, but the RLModule is recurrent; {fix}"
+            )
 
     def training_step(self) -> None:
         """Collect steps until the buffer has at least one episode; then run the training step of RLlib."""
-        algorithm: Any = self
-        buffer: HerEpisodeReplayBuffer = algorithm.local_replay_buffer
-        while not len(buffer):
+        while not len(self.local_replay_buffer):
             episodes, results = synchronous_parallel_sample(
-                worker_set=algorithm.env_runner_group,
+                worker_set=self.env_runner_group,
                 concat=True,
-                sample_timeout_s=algorithm.config.sample_timeout_s,
+                sample_timeout_s=self.config.sample_timeout_s,
                 _uses_new_env_runners=True,
                 _return_metrics=True,
             )
-            algorithm.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
-            buffer.add(episodes)
-        super().training_step()  # type: ignore[misc] # of DQN
+            self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
+            self.local_replay_buffer.add(episodes)
+        super().training_step()
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
         """Return the state of the algorithm, with the buffer if ``store_buffer_in_checkpoints`` is True."""
-        algorithm: Any = super()
-        state = algorithm.get_state(components, not_components=not_components, **kwargs)
-        mine: Any = self
-        is_wanted = mine._check_component(STATE_KEY, components, not_components)  # noqa: SLF001 - of the base
-        if is_wanted and mine.config.store_buffer_in_checkpoints:
-            state[STATE_KEY] = mine.local_replay_buffer.get_state()
+        state = super().get_state(components, not_components=not_components, **kwargs)
+        is_wanted = self._check_component(STATE_KEY, components, not_components)
+        if is_wanted and self.config.store_buffer_in_checkpoints:
+            state[STATE_KEY] = self.local_replay_buffer.get_state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore the algorithm, and the buffer if ``state`` contains one."""
-        algorithm: Any = super()
-        algorithm.set_state(state)
+        super().set_state(state)
         if STATE_KEY in state:
-            mine: Any = self
-            mine.local_replay_buffer.set_state(state[STATE_KEY])
+            self.local_replay_buffer.set_state(state[STATE_KEY])
 
     def cleanup(self) -> None:
         """Stop all workers, and close the environment of the buffer."""
-        mine: Any = self
-        if mine.local_replay_buffer is not None:
-            mine.local_replay_buffer.close()
-        super().cleanup()  # type: ignore[misc] # of Algorithm
+        if self.local_replay_buffer is not None:
+            self.local_replay_buffer.close()
+        super().cleanup()
 
 
 class HerDQN(_HerAlgorithm, DQN):  # type: ignore[misc] # RLlib has no annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tree
@@ -176,11 +176,6 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """Return the number of transitions that can be sampled."""
         return len(self.her_buffer)
 
-    @property
-    def hindsight(self) -> NoReturn:
-        """Former name of ``her_buffer``; raises AttributeError."""
-        raise AttributeError(f"{type(self).__name__} has no attribute 'hindsight'; use her_buffer")
-
     def add(self, batch: SingleAgentEpisode | list[SingleAgentEpisode], **kwargs: Any) -> None:
         """Add chunks of episodes, as env runners return them.
 
@@ -295,27 +290,21 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         """Return the state: a saved `HindsightReplayBuffer` as bytes, and the open episodes.
 
         Open episodes are truncated in the state, since a restored algorithm resets its environments.
-
-        Raises:
-            OSError: The temporary file for the bytes cannot be written.
         """
         unfinished = [vars(_as_episode(chunks)) for _, chunks in self._open.values()]
         return {"hindsight": to_bytes(self.her_buffer), "unfinished": unfinished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Replace the content of the buffer by the state of a buffer with the same options.
-
-        Args:
-            state: State that `get_state` returned.
+        """Replace the content by a state that `get_state` of a buffer with the same options returned.
 
         Raises:
             CorruptFileError: The state is damaged.
             ValueError: The saved buffer has other spaces or options, or the state does not contain a buffer.
         """
         if "hindsight" not in state:
+            fix = "pass a state that get_state() of a HerEpisodeReplayBuffer returned"
             raise ValueError(
-                f"state must have the keys 'hindsight' and 'unfinished', got {sorted(state)}; pass a state "
-                "that get_state() of a HerEpisodeReplayBuffer returned"
+                f"state must have the keys 'hindsight' and 'unfinished', got {sorted(state)}; {fix}"
             )
         self.her_buffer = load_same(self.her_buffer, state["hindsight"])
         self.her_buffer.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])

@@ -338,8 +338,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         return {}
 
     def __getattr__(self, name: str) -> Any:
-        if name == "hindsight":
-            raise AttributeError("HerReplayBuffer has no attribute 'hindsight'; use her_buffer")
         raise AttributeError(
             f"HerReplayBuffer has no attribute {name!r} (it stores whole episodes instead of the arrays of "
             "SB3's class); use buffer.her_buffer.episodes() or buffer.sample()"

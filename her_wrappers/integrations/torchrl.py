@@ -74,14 +74,6 @@ class HindsightTensorDictReplayBuffer:
 
     Attributes:
         her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
-
-    Example:
-        >>> import gymnasium as gym, her_envs
-        >>> from her_wrappers.integrations.torchrl import HindsightTensorDictReplayBuffer
-        >>> env = gym.make("her_envs/PointReach-v0")
-        >>> buffer = HindsightTensorDictReplayBuffer.for_env(env, buffer_size=1000, batch_size=256)
-        >>> buffer.extend(collected)  # doctest: +SKIP
-        >>> loss = sac_loss(buffer.sample())  # doctest: +SKIP
     """
 
     _storage = None  # TorchRL's collectors with workers look for it before they call `share`
@@ -125,8 +117,7 @@ class HindsightTensorDictReplayBuffer:
         device: torch.device | str = "cpu",
         keys: Mapping[str, NestedKey] | None = None,
     ) -> None:
-        unknown = set(keys or {}) - set(KEYS)
-        if unknown:
+        if unknown := set(keys or {}) - set(KEYS):
             raise ValueError(f"keys= has the unknown name {min(unknown)!r}; choose from {list(KEYS)}")
         self.her_buffer = her_buffer
         self._has_priorities = options.get("prioritized") is not None
@@ -145,11 +136,6 @@ class HindsightTensorDictReplayBuffer:
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
         return len(self.her_buffer)
-
-    @property
-    def hindsight(self) -> NoReturn:
-        """Former name of ``her_buffer``; raises AttributeError."""
-        raise AttributeError(f"{type(self).__name__} has no attribute 'hindsight'; use her_buffer")
 
     def extend(self, data: TensorDictBase) -> None:
         """Add steps, as a collector returns them; episodes may continue in the next call.
@@ -199,14 +185,12 @@ class HindsightTensorDictReplayBuffer:
             batch_size: Number of transitions, B; None uses the attribute ``batch_size``.
 
         Returns:
-            Tensordict of shape (B,) on ``device``. It has the entries that `extend` stores, except infos, and
-            ``index`` (step numbers) and ``relabeled`` (bool). With priorities, it also has
-            ``priority_weight``. With ``n_steps`` above 1, it also has ``steps_to_next_obs``, which the value
-            estimators of TorchRL read.
+            Tensordict of shape (B,) on ``device``: the entries that `extend` stores, except infos;
+            ``index`` (step numbers); ``relabeled`` (bool); with priorities, ``priority_weight``; with
+            ``n_steps`` above 1, ``steps_to_next_obs``, which the value estimators of TorchRL read.
 
         Raises:
-            ValueError: No batch size is given, or `HindsightReplayBuffer.sample` raises ValueError, such as
-                before the first episode has ended.
+            ValueError: No batch size is given, or no episode has ended.
         """
         size = self.batch_size if batch_size is None else batch_size
         if size is None:
@@ -250,12 +234,7 @@ class HindsightTensorDictReplayBuffer:
             self.update_priority(_require(data, "index"), priorities)
 
     def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
-        """Set the priorities of sampled transitions, see `HindsightReplayBuffer.update_priorities`.
-
-        Raises:
-            ValueError: ``index`` is None or does not belong to stored transitions, or a priority is negative
-                or not finite.
-        """
+        """Set the priorities of sampled transitions, see `HindsightReplayBuffer.update_priorities`."""
         if index is None:
             raise ValueError(
                 'update_priority() got index=None; pass the "index" of a batch that sample() returned. '
@@ -264,16 +243,12 @@ class HindsightTensorDictReplayBuffer:
         self.her_buffer.update_priorities(index.cpu(), priority.cpu())
 
     def truncate_open_episodes(self) -> None:
-        """Store the open episodes as truncated, for example after ``collector.reset()``.
-
-        Raises:
-            ValueError: A value does not fit its space; the episodes are dropped.
-        """
+        """Store the open episodes as truncated, for example after ``collector.reset()``."""
         self.her_buffer.add_episodes([self._close(key) for key in list(self._open)])
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
-        self._forget_open()
+        self._open, self._begun_at_last_step = {}, {}
         self.her_buffer.clear()
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
@@ -289,14 +264,13 @@ class HindsightTensorDictReplayBuffer:
 
         Raises:
             CorruptFileError: The file is damaged.
-            OSError: The file cannot be read.
             ValueError: The saved buffer has other spaces or options than this buffer.
         """
         self.her_buffer = load_same(self.her_buffer, path)
         one_hot = self.her_buffer._attachment.get("one_hot", {})  # noqa: SLF001
         for keys in (self._states, self._actions):
             keys.one_hot |= one_hot.get(keys.name, {})
-        self._forget_open()
+        self._open, self._begun_at_last_step = {}, {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return a dict with the bytes that `dumps` writes to a file, and with the number of added steps."""
@@ -325,14 +299,8 @@ class HindsightTensorDictReplayBuffer:
         forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
         self.her_buffer._attachment = {"one_hot": forms}  # noqa: SLF001
 
-    def _forget_open(self) -> None:
-        self._open, self._begun_at_last_step = {}, {}
-
     def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any, np.ndarray]:
-        """Return the entries to store, the trajectory ids or None, and the mask, which is False for padding.
-
-        All have the shape (N, T), and are on the CPU.
-        """
+        """Return the entries to store, the trajectory ids or None, and the mask of steps; (N, T) each."""
         source = data.detach()
         shape = data.shape
         keys = source.keys(True)  # TorchRL's info readers write infos under "next"

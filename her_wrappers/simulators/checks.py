@@ -39,7 +39,7 @@ class Checks:
 
     @property
     def is_active(self) -> bool:
-        """Whether the checks count the current step, so are not paused."""
+        """Whether the checks are not paused."""
         return self._steps >= self._resume_at
 
     def begin(self, observation: dict[str, Any]) -> None:
@@ -57,11 +57,10 @@ class Checks:
         absent: torch.Tensor,
         truncated: torch.Tensor | None,
     ) -> None:
-        """Count the signs of faults in one step.
+        """Count the signs of faults in one step; ``truncated`` is None if the simulator does not return it.
 
-        ``observations`` are those before the step, after it, and after the resets. ``ended``, (N,) bool,
-        marks ended episodes, and ``absent``, (N,) bool, ended episodes without a last observation.
-        ``truncated``, (N,) bool, is None if the simulator does not distinguish truncations from terminations.
+        ``observations`` are those before the step, after it, and after the resets. ``absent``, (N,) bool,
+        marks ended episodes without a last observation.
         """
         before, last, after = map(_rows, observations)
         change = torch.stack([(y - x).abs().sum(1).nan_to_num() for x, y in zip(before, last, strict=True)])
@@ -108,10 +107,9 @@ class Checks:
 
     def count_step(self) -> None:
         """Count a step of all environments, and call `judge` after 1, 2, 4, 8, .. of them."""
-        if self.is_active:
-            count = self._steps + 1 - int(self._resume_at)
-            if count & (count - 1) == 0:
-                self.judge()
+        count = self._steps + 1 - self._resume_at
+        if count > 0 and math.log2(count).is_integer():
+            self.judge()
         self._steps += 1
 
     def judge(self) -> None:
@@ -126,7 +124,10 @@ class Checks:
         is_still = n.still == n.moved >= MIN_ENDS and chance**n.moved < MAX_CHANCE
         first = [k for k in OBSERVATION_KEYS if getattr(n, k) == n.ended and getattr(n, f"{k}_jumps") >= many]
         reads = "" if "observation" in first else "; a function must read its argument, not the simulator"
-        marks = "return 'time_outs' in the infos or pass truncated=, or time_limit=0 if the task ends there"
+        late, end = f"truncations, after {self._time_limit} steps", "time_limit=0 if the task ends there"
+        cuts = f"return them as truncated, or {end}"
+        marks = f"return 'time_outs' in the infos or pass truncated=, or {end}"
+        differ = "differ from compute_reward for desired_goal"
         goals = "correct desired_goal or compute_reward, or pass reward='compute'"
         faults = [
             (n.absent > 0, f"{n.absent} of {n.ended} ended episodes have no last observation", ""),
@@ -135,23 +136,14 @@ class Checks:
             (is_still, "all last observations equal those before the last step", ""),
             (len(first) > 0, f"{', '.join(first)} of last observations are those after the reset{reads}", ""),
             (n.restarts == n.ended >= MIN_ENDS, "goals change and achieved goals jump in all last steps", ""),
-            (n.late > 0, f"`done` contains truncations, after {self._time_limit} steps", marks),
-            (
-                n.late_marked >= many and n.cut == 0,
-                f"`terminated` contains truncations, after {self._time_limit} steps",
-                "return them as truncated, or time_limit=0 if the task ends there",
-            ),
-            (
-                n.wrong >= max(MIN_ENDS, n.varied / 2),
-                f"{n.wrong} rewards differ from compute_reward for desired_goal",
-                goals,
-            ),
+            (n.late > 0, f"`done` contains {late}", marks),
+            (n.late_marked >= many and n.cut == 0, f"`terminated` contains {late}", cuts),
+            (n.wrong >= max(MIN_ENDS, n.varied / 2), f"{n.wrong} rewards {differ}", goals),
         ]
         for is_found, fault, setting in faults:
             if is_found:
-                raise ValueError(
-                    f"{self._name}: {fault}; {setting or self._setting} (checks=False skips the checks)"
-                )
+                fix = f"{setting or self._setting} (checks=False skips the checks)"
+                raise ValueError(f"{self._name}: {fault}; {fix}")
         is_constant = n.ended * n.squares == n.length**2 and n.length > n.ended == n.unmarked >= 4 * MIN_ENDS
         notes = {
             "some last observations contain NaN": n.nan > 0,
@@ -174,8 +166,5 @@ class Checks:
 
 def _rows(observation: dict[str, Any]) -> list[torch.Tensor]:
     """Return the values of each of the three keys of an observation as a float32 matrix (N, W)."""
-    matrices = []
-    for key in OBSERVATION_KEYS:
-        leaves: list[Any] = leaf_arrays(observation[key])
-        matrices.append(torch.cat([leaf.reshape(len(leaf), -1).float() for leaf in leaves], 1))
-    return matrices
+    keys: list[list[Any]] = [leaf_arrays(observation[key]) for key in OBSERVATION_KEYS]
+    return [torch.cat([leaf.reshape(len(leaf), -1).float() for leaf in leaves], 1) for leaves in keys]

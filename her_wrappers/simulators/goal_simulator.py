@@ -181,7 +181,6 @@ class GoalSimulator:
             raise ValueError(f"autoreset_mode of env must be SAME_STEP or DISABLED, got {mode}")
         functions = {name: find_function(env, name) for name in ("compute_reward", "compute_terminated")}
         is_numpy = getattr(env.unwrapped, "device", None) is None
-
         if is_numpy:
             own = GoalInterface.of(env, compute_reward=options.get("compute_reward"))
             functions = {name: (each := getattr(own, name)) and on_tensors(each) for name in functions}
@@ -200,10 +199,7 @@ class GoalSimulator:
         return made
 
     def reset(self, seed: int | None = None) -> dict[str, Any]:
-        """Reset all environments.
-
-        Args:
-            seed: Seed for the simulator; None to continue with its random numbers.
+        """Reset all environments, with a seed for the simulator or its own random numbers.
 
         Returns:
             The observation: ``observation``, ``achieved_goal`` and ``desired_goal``, (N, ...) each.
@@ -224,13 +220,7 @@ class GoalSimulator:
         return observation
 
     def step(self, action: Any) -> SimulatorStep:
-        """Take one step in all environments, and reset the environments whose episode ends.
-
-        Args:
-            action: Actions of all environments, (N, A).
-
-        Returns:
-            The step; see `SimulatorStep`.
+        """Step all environments with (N, A) actions, and reset the environments whose episode ends.
 
         Raises:
             ValueError: The checks found wrong last observations, or a value has a wrong shape.
@@ -256,9 +246,8 @@ class GoalSimulator:
         if self.reward == "compute":
             reward = self._compute(last["achieved_goal"], goal, info)
         if self._checks.is_active:
-            self._checks.add_step(
-                (before, last, after), ended, absent, None if time_outs is None else truncated
-            )
+            cut = None if time_outs is None else truncated
+            self._checks.add_step((before, last, after), ended, absent, cut)
             if self.reward == "simulator":
                 goals = (before["achieved_goal"], last["achieved_goal"])
                 self._checks.add_rewards(reward, *(self._compute(each, goal, info) for each in goals))
@@ -280,8 +269,8 @@ class GoalSimulator:
     def is_success(self, step: SimulatorStep) -> torch.Tensor:
         """Return whether each environment is at its goal after a step, (N,) bool.
 
-        This is the column ``is_success`` or ``success`` of ``step.info`` or, if ``info_keys`` has neither,
-        whether the reward is that of an exactly achieved goal, which is right for sparse rewards only.
+        Without ``is_success`` or ``success`` in ``step.info``, the reward is compared with that of an exactly
+        achieved goal, which is right for sparse rewards only.
         """
         for name in FLAG_NAMES:
             if name in step.info:
@@ -309,13 +298,12 @@ class GoalSimulator:
         space, count = self.action_space or self._of_sim("single_action_space"), self._of_sim("num_actions")
         if isinstance(space, gym.Space):
             return space
-        if space is None and count is None:
-            raise ValueError(
-                f"{self._name} has no single_action_space and no num_actions; pass action_space="
-            )
-        if space is None:
-            return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
-        return spaces.Box(space.low, space.high, space.shape, np.float32)  # mjlab has a class of its own
+        if space is not None:  # mjlab has a class of its own
+            return spaces.Box(space.low, space.high, space.shape, np.float32)
+        if count is None:
+            fix = "pass action_space="
+            raise ValueError(f"{self._name} has no single_action_space and no num_actions; {fix}")
+        return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
 
     def _read(self, raw: Any) -> dict[str, Any]:
         """Return tensors by key; ``raw`` is an observation, or a tuple that begins with an observation."""

@@ -34,13 +34,6 @@ def test_an_unknown_command_is_wrong_usage(name, hint):
     assert f"unknown command {name!r}; {hint}" in result.stderr
 
 
-@pytest.mark.parametrize("name", cli.REMOVED)
-def test_a_removed_command_names_its_replacement(name):
-    result = her(name, "her_envs/PointReach-v0")
-    assert (result.exit_code, cli.REMOVED[name] in result.stderr) == (2, True)
-    assert name not in cli.COMMANDS
-
-
 @pytest.mark.parametrize("arguments", [["inspect", ""], ["train", "her_envs/PointReach-v0", "--offline", ""]])
 def test_an_empty_argument_is_wrong_usage(arguments):
     result = her(*arguments)

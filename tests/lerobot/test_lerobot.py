@@ -1,10 +1,8 @@
 """LeRobot: episodes come back exactly, images up to the codec of videos; other data lose their last step."""
 
-import importlib
 import json
 import re
 import shutil
-import sys
 
 import gymnasium as gym
 import numpy as np
@@ -12,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from her_envs.registration import ENTRY_POINTS
-from her_wrappers import CorruptFileError, Episode, EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
+import her_envs  # noqa: F401 - registers ids
+from her_wrappers import CorruptFileError, Episode, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.integrations import lerobot
 from her_wrappers.integrations.lerobot import from_lerobot, to_lerobot
@@ -58,15 +56,16 @@ def read(folder, **options):
     return list(from_lerobot(folder, **options))
 
 
-@pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_episodes_of_every_bundled_environment_come_back(env_id, tmp_path):
+@pytest.mark.parametrize("name", ["BitFlipping", "BitFlippingImage", "PointPush"])
+def test_episodes_of_bits_pictures_and_points_come_back(name, tmp_path):
     episodes = []
-    env = EpisodeRecorder(gym.make(env_id), episodes.append, info_keys=["is_success"])
+    env = EpisodeRecorder(gym.make(f"her_envs/{name}-v0"), episodes.append, info_keys=["is_success"])
     env.action_space.seed(0)
     for seed in range(2):
         env.reset(seed=seed)
-        while not any(env.step(env.action_space.sample())[2:4]):
-            pass
+        for _ in range(3):
+            env.step(env.action_space.sample())
+    env.close()
     to_lerobot(episodes, tmp_path / "data", use_videos=False)
     assert_same_episodes(from_lerobot(tmp_path / "data"), episodes)
 
@@ -113,7 +112,6 @@ def test_lerobot_reads_every_frame(tmp_path):
         states = {key: rows[t] for key, rows in expected.observations.items()}
         for feature, value in {
             "observation.state": states["observation"],
-            "observation.achieved_goal": states["achieved_goal"],
             "observation.desired_goal": states["desired_goal"],
             "observation.gray_img": states["gray_image"],
             "action": expected.actions[t],
@@ -121,7 +119,6 @@ def test_lerobot_reads_every_frame(tmp_path):
             "next.done": t == len(expected) - 1,
             "next.success": expected.infos["is_success"][t],
             "next.truncated": False,
-            "episode_index": number,
         }.items():
             np.testing.assert_allclose(frame[feature].numpy(), value, rtol=1e-6, err_msg=feature)
         picture = 255 * frame["observation.images.camera"].numpy().transpose(1, 2, 0)
@@ -129,8 +126,8 @@ def test_lerobot_reads_every_frame(tmp_path):
         assert (frame["task"], frame["info.word"]) == ("Push the cube", expected.infos["word"][t])
 
 
-@pytest.mark.parametrize("codec", ["h264", "libsvtav1"])
-def test_datasets_of_lerobot_are_read(codec, tmp_path):
+def test_datasets_of_lerobot_are_read(tmp_path):
+    """With LeRobot's default codec, AV1."""
     features = {
         "observation.state": {"dtype": "float32", "shape": (2,), "names": ["x", "y"]},
         "observation.images.top": {
@@ -140,7 +137,7 @@ def test_datasets_of_lerobot_are_read(codec, tmp_path):
         "next.reward": {"dtype": "float32", "shape": (1,), "names": None},
         "next.success": {"dtype": "bool", "shape": (1,), "names": None},
     }  # fmt: skip
-    dataset = LeRobotDataset.create("me/push", 10, root=tmp_path / "data", features=features, vcodec=codec)
+    dataset = LeRobotDataset.create("me/push", 10, root=tmp_path / "data", features=features)
     for number in range(3):
         for t in range(6 + number):
             dataset.add_frame({
@@ -222,6 +219,9 @@ def test_goals_and_rewards_of_other_datasets_can_be_computed(other):
     np.testing.assert_array_equal(found.observations["achieved_goal"], goals)
     np.testing.assert_array_equal(found.observations["desired_goal"], goals[[3, 3, 3, 3]])
     np.testing.assert_allclose(found.rewards, -np.linalg.norm(goals[1:] - goals[3], axis=1))
+    with pytest.raises(ValueError, match="broadcast") as error:
+        list(from_lerobot(other, achieved_goal=lambda states: states["observation"] + np.ones(7)))
+    assert not isinstance(error.value, CorruptFileError), "an error of the function, not of a file"
 
 
 def without_episode_2(table):
@@ -239,13 +239,7 @@ def test_episodes_that_were_removed_are_left_out(copy):
         read(copy, episodes=[1, 2])
 
 
-def test_frames_in_another_order_are_sorted(written, copy):
-    edit(copy, lambda table: table.sample(frac=1, random_state=0))
-    assert_same_episodes(from_lerobot(copy), from_lerobot(written))
-
-
 EDITS = {
-    "missing": lambda table: table[table.index != 5],
     "missing at the end": lambda table: table[table.index != 7],
     "repeated": lambda table: table.iloc[[*range(len(table)), 5]],
     "another frame_index": lambda table: table.assign(frame_index=table["frame_index"] + (table.index == 7)),
@@ -264,35 +258,25 @@ def test_an_episode_with_wrong_frames_is_an_error_or_skipped(change, written, co
         assert_same_episodes(from_lerobot(copy, on_error="skip"), [whole[0], whole[2], whole[3]])
 
 
-def test_frames_of_another_episode_under_a_number_are_an_error(copy):
+def test_frames_are_sorted_and_those_of_another_episode_are_an_error(written, copy):
+    edit(copy, lambda table: table.sample(frac=1, random_state=0))
+    assert_same_episodes(from_lerobot(copy), from_lerobot(written))
     edit(copy, lambda table: table.assign(episode_index=(table["episode_index"] + 1) % 4))
     with pytest.raises(CorruptFileError, match=r"episode 0,.* differs from meta/her_toolkit"):
         read(copy)
 
 
-def test_an_error_of_the_users_function_is_not_one_of_the_file(tmp_path):
-    to_lerobot([camera_episode(4)], tmp_path / "data", use_videos=False)
-    shutil.rmtree(tmp_path / "data/meta/her_toolkit")
-    with pytest.raises(ValueError, match="broadcast") as error:
-        list(from_lerobot(tmp_path / "data", achieved_goal=lambda states: states["observation"] + np.ones(7)))
-    assert not isinstance(error.value, CorruptFileError)
-
-
-def test_buffers_archives_and_options_of_runs_take_a_dataset(tmp_path):
+def test_buffers_and_the_diagnosis_take_a_dataset(tmp_path):
+    episodes = PLANTED["GD102"]()[0][:4]
+    to_lerobot(episodes, tmp_path / "data")
+    assert_same_episodes(open_episodes(str(tmp_path / "data")), episodes)
+    assert diagnose(tmp_path / "data").target == str(tmp_path / "data")
     env = gym.make("her_envs/PointReach-v0")
     episodes = [archived_episodes.random_episode(length, env=env, reset_info={}) for length in (3, 4)]
-    with EpisodeArchive(tmp_path / "archive", env=env) as archive:
-        archive.add_episodes(episodes)
-    to_lerobot(archive, tmp_path / "data")
+    to_lerobot(episodes, tmp_path / "other")
     buffer = HindsightReplayBuffer.for_env(env, n_sampled_goal=0)  # rewards of these episodes are random
-    buffer.extend(from_lerobot(tmp_path / "data"))
+    buffer.extend(from_lerobot(tmp_path / "other"))
     assert (len(buffer), buffer.num_episodes) == (7, 2)
-    assert_same_episodes(open_episodes(str(tmp_path / "data")), episodes)
-
-
-def test_a_dataset_has_the_findings_of_its_episodes(tmp_path):
-    to_lerobot(PLANTED["GD102"]()[0], tmp_path / "data")
-    assert diagnose(tmp_path / "data").codes == ["GD102"]
 
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
@@ -307,7 +291,7 @@ BAD = {
     "infos/a must be numbers": {"infos": {"a": np.array([b"a"] * 3)}},
     "Missing features: {'info.a'}": {"infos": {}},
     "'info.a' of dtype 'float64'": {"infos": {"a": np.full(3, 0.5)}},
-    "the same feature 'info.a.b'": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},
+    "the feature 'info.a.b' too": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},
 }
 
 
@@ -331,13 +315,6 @@ def test_wrong_arguments_are_errors(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_an_error_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lerobot.datasets", None)
-    monkeypatch.delitem(sys.modules, lerobot.__name__)
-    with pytest.raises(ImportError, match=r"her-toolkit\[lerobot\]"):
-        importlib.import_module(lerobot.__name__)
-
-
 def test_missing_files_and_other_versions_are_errors(other):
     with pytest.raises(CorruptFileError, match="none cannot be read"):
         read(other / "none")
@@ -349,13 +326,12 @@ def test_missing_files_and_other_versions_are_errors(other):
 
 @pytest.mark.parametrize(
     "name",
-    ["meta/info.json", "meta/her_toolkit/shard-000000.npz", DATA, LIST,
-     "videos/observation.images.camera/chunk-000/file-000.mp4"],
-)  # fmt: skip
+    [LIST, "meta/her_toolkit/shard-000000.npz", "videos/observation.images.camera/chunk-000/file-000.mp4"],
+)
 def test_damaged_files_are_errors_that_name_the_dataset(name, copy):
     content = (copy / name).read_bytes()
     errors = 0
-    for variant in [*damaged(content, 10), content[:100]]:
+    for variant in [*damaged(content, 4), content[:100]]:
         (copy / name).write_bytes(variant)
         try:
             read(copy)

@@ -19,7 +19,7 @@ def local_ray():
 
     ray.init(
         "local",
-        num_cpus=2,
+        num_cpus=8,  # of workers; the machine may have fewer
         object_store_memory=300_000_000,
         include_dashboard=False,
         _node_ip_address="127.0.0.1",

@@ -39,27 +39,32 @@ def learned_steps(result):
     return result["learners"]["default_policy"]["num_module_steps_trained_lifetime"]
 
 
-def test_several_env_runners_fill_one_buffer():
-    algo = dqn(n_sampled_goal=4).env_runners(num_env_runners=2).build_algo()
+def test_env_runners_and_learners_in_processes_share_a_buffer_without_episodes_of_evaluations():
+    config = dqn(n_sampled_goal=4).env_runners(num_env_runners=2).learners(num_learners=2)
+    config.evaluation(
+        evaluation_interval=1,
+        evaluation_num_env_runners=1,
+        evaluation_parallel_to_training=True,
+        evaluation_duration=2,
+    )
+    algo = config.build_algo()
     try:
         result = algo.train()
         buffer = algo.local_replay_buffer
         assert learned_steps(result) > 0
         assert result["replay_buffer"]["num_env_steps_stored"] == len(buffer) > 32
+        assert len(buffer) <= result["env_runners"]["num_env_steps_sampled_lifetime"]
         assert 0 <= result["env_runners"]["success_rate"] <= 1
         buffer.her_buffer.verify()
-        lengths = [len(episode) for episode in buffer.her_buffer.episodes()]
-        assert max(lengths) == 4
-        assert all(
-            episode.terminated or len(episode) == 4 for episode in buffer.her_buffer.episodes()
-        )  # none was cut into chunks
+        for episode in buffer.her_buffer.episodes():  # none was cut into chunks
+            assert len(episode) == 4 or (len(episode) < 4 and episode.terminated)
     finally:
         algo.stop()
 
 
 @pytest.fixture(scope="module")
 def trained():
-    algo = dqn(capacity=500, n_sampled_goal=2).build_algo()
+    algo = dqn(capacity=500, n_sampled_goal=2).training(n_step=3).build_algo()
     algo.train()
     yield algo
     algo.stop()
@@ -101,24 +106,12 @@ def test_checkpoints_without_the_buffer_are_possible(trained):
     assert "replay_buffer" in trained.get_state()
 
 
-def test_sac_learns_from_the_buffer():
-    config = HerSACConfig().environment("her_envs:her_envs/PointReach-v0", env_config={"max_steps": 10})
-    config.training(train_batch_size_per_learner=32, num_steps_sampled_before_learning_starts=0, n_step=3)
-    config.rl_module(model_config=SMALL).reporting(
-        min_sample_timesteps_per_iteration=12, min_time_s_per_iteration=0
-    )
-    algo = config.build_algo()
-    try:
-        assert learned_steps(algo.train()) > 0
-        [transitions] = algo.local_replay_buffer.sample(200)
-        assert set(transitions.columns["n_step"]) == {1, 2, 3}
-    finally:
-        algo.stop()
-
-
-def test_the_buffer_gets_seed_gamma_and_n_step_of_the_configuration(trained):
-    hindsight = trained.local_replay_buffer.her_buffer
-    assert (hindsight.buffer_size, hindsight.sample(2).discounts.max()) == (500, np.float32(0.99))
+def test_the_buffer_gets_size_gamma_and_n_step_of_the_configuration(trained):
+    buffer = trained.local_replay_buffer
+    assert buffer.her_buffer.buffer_size == 500
+    assert buffer.her_buffer.sample(200).discounts.max() == np.float32(0.99)
+    [transitions] = buffer.sample(200)
+    assert set(transitions.columns["n_step"]) == {1, 2, 3}
 
 
 class Line(gym.Env):
@@ -152,11 +145,6 @@ class Line(gym.Env):
         return -(np.abs(achieved_goal - desired_goal).max(-1) > 0.5).astype(np.float32)
 
 
-def assert_consecutive(algo):
-    for episode in algo.local_replay_buffer.her_buffer.episodes():
-        assert (np.diff(episode.observations["observation"][:, 0]) == 1).all()
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 def test_actions_of_a_scaled_box_belong_to_their_states(normalize):
     config = HerSACConfig().environment(Line, normalize_actions=normalize)
@@ -171,50 +159,21 @@ def test_actions_of_a_scaled_box_belong_to_their_states(normalize):
         moved = batch.columns["new_obs"][:, 1] - batch.columns["obs"][:, 1]
         scale = 5 if normalize else 1  # RLlib's modules return actions in [-1, 1]
         np.testing.assert_allclose(moved, (scale * batch.columns["actions"]).clip(-5, 5)[:, 0], atol=1e-4)
-        assert_consecutive(algo)
+        for episode in algo.local_replay_buffer.her_buffer.episodes():
+            assert (np.diff(episode.observations["observation"][:, 0]) == 1).all()
     finally:
         algo.stop()
 
 
-SETTINGS = {
-    "remote learners": lambda config: config.learners(num_learners=2),
-    "evaluation runners that work at the same time": lambda config: config.evaluation(
-        evaluation_interval=1,
-        evaluation_num_env_runners=1,
-        evaluation_parallel_to_training=True,
-        evaluation_duration=2,
-    ),
-}
+def test_a_trial_of_tune_learns_from_the_buffer(tmp_path):
+    options = tune.RunConfig(stop={"training_iteration": 1}, storage_path=str(tmp_path), verbose=0)
+    [result] = tune.Tuner(HerDQN, param_space=dqn(), run_config=options).fit()
+    assert learned_steps(result.metrics) > 0
+    sampled = result.metrics["env_runners"]["num_env_steps_sampled_lifetime"]
+    assert 0 < result.metrics["replay_buffer"]["num_env_steps_stored"] <= sampled
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_workers_learn_and_evaluate_while_the_buffer_has_training_episodes_only(name):
-    algo = SETTINGS[name](dqn()).build_algo()
-    try:
-        result = algo.train()
-        assert learned_steps(result) > 0
-        sampled = result["env_runners"]["num_env_steps_sampled_lifetime"]
-        assert 0 < len(algo.local_replay_buffer) <= sampled
-        algo.local_replay_buffer.her_buffer.verify()
-    finally:
-        algo.stop()
-
-
-def test_two_trials_of_tune_learn_from_a_buffer_each(tmp_path):
-    config = dqn().training(lr=tune.grid_search([1e-3, 1e-4]))
-    tuner = tune.Tuner(
-        HerDQN,
-        param_space=config,
-        run_config=tune.RunConfig(stop={"training_iteration": 1}, storage_path=str(tmp_path), verbose=0),
-    )
-    results = tuner.fit()
-    assert results.num_errors == 0
-    assert [learned_steps(each.metrics) > 0 for each in results] == [True, True]
-    for each in results:
-        sampled = each.metrics["env_runners"]["num_env_steps_sampled_lifetime"]
-        assert 0 < each.metrics["replay_buffer"]["num_env_steps_stored"] <= sampled
-
-
+LSTM = SMALL | {"use_lstm": True}
 ERRORS = {
     "type": (
         lambda: HerDQNConfig().training(replay_buffer_config={"type": "PrioritizedEpisodeReplayBuffer"}),
@@ -235,6 +194,15 @@ ERRORS = {
         ),
         "HerDQNConfig needs the new API stack",
     ),
+    "lstm in a dict": (lambda: HerDQNConfig().rl_module(model_config=LSTM), "use_lstm must be False"),
+    "lstm in a dataclass": (
+        lambda: HerSACConfig().rl_module(model_config=DefaultModelConfig(use_lstm=True)),
+        "use_lstm must be False",
+    ),
+    "lstm in a spec": (
+        lambda: HerSACConfig().rl_module(rl_module_spec=RLModuleSpec(model_config=LSTM)),
+        "use_lstm must be False",
+    ),
 }
 
 
@@ -242,7 +210,7 @@ ERRORS = {
 def test_a_setting_that_does_not_work_is_an_error(name):
     make, message = ERRORS[name]
     with pytest.raises(ValueError, match=message):
-        make().validate()
+        make().environment(Line).validate()
 
 
 class Recurrent(DefaultDQNTorchRLModule):
@@ -250,21 +218,6 @@ class Recurrent(DefaultDQNTorchRLModule):
 
     def get_initial_state(self):
         return {"h": torch.zeros(4)}
-
-
-@pytest.mark.parametrize("make", [HerDQNConfig, HerSACConfig])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"model_config": SMALL | {"use_lstm": True}},
-        {"model_config": DefaultModelConfig(use_lstm=True)},
-        {"rl_module_spec": RLModuleSpec(model_config=SMALL | {"use_lstm": True})},
-    ],
-    ids=["dict", "dataclass", "spec"],
-)
-def test_an_lstm_is_an_error_when_the_configuration_is_validated(make, settings):
-    with pytest.raises(ValueError, match="use_lstm must be False"):
-        make().environment(Line).rl_module(**settings).validate()
 
 
 def test_a_recurrent_module_is_an_error_when_the_algorithm_is_built():

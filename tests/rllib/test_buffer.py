@@ -49,6 +49,13 @@ def play(env, *, steps=100, fragment=1, seed=0):
             episode = following
 
 
+def filled(env, **options):
+    """Return a buffer with one episode of 6 steps."""
+    buffer = HerEpisodeReplayBuffer(env, seed=0, **options)
+    buffer.add(list(play(env)))
+    return buffer
+
+
 def test_chunks_of_an_episode_are_stored_as_one_episode(env):
     buffer = HerEpisodeReplayBuffer(env, seed=0)
     for chunk in play(env, fragment=4):
@@ -69,20 +76,16 @@ def test_chunks_that_are_lists_are_stored_too(env):
         observation, reward, terminated, truncated, info = env.step(action)
         episode.add_env_step(observation, action, reward, info, terminated=terminated, truncated=truncated)
     buffer.add(episode)
-    assert len(buffer) == 6
-    assert isinstance(episode.get_observations(), list)
+    assert (len(buffer), type(episode.get_observations())) == (6, list)
 
 
 def test_an_episode_that_never_continues_is_stored_as_truncated_once_another_takes_its_place(env):
     buffer = HerEpisodeReplayBuffer(env, num_envs=1, seed=0)
-    lost, *_ = play(env, fragment=4)
-    buffer.add([lost])
-    assert len(buffer) == 0
-    first, *_ = play(env, fragment=4, seed=1)
-    buffer.add([first])
+    for seed in (0, 1):
+        assert len(buffer) == 0
+        buffer.add(next(play(env, fragment=4, seed=seed)))
     [episode] = buffer.her_buffer.episodes()
-    assert len(episode) == 4
-    assert episode.truncated
+    assert (len(episode), episode.truncated) == (4, True)
 
 
 LOST = {
@@ -147,25 +150,12 @@ def test_a_rejected_chunk_does_not_affect_the_episode_before_it(env):
 
 
 def test_recurrent_networks_are_an_error(env):
-    buffer = HerEpisodeReplayBuffer(env, seed=0)
-    buffer.add(list(play(env)))
     with pytest.raises(ValueError, match=r"batch_length_T must be .*, got 20; use networks without an LSTM"):
-        buffer.sample(4, batch_length_T=20)
-
-
-def test_the_former_name_of_the_buffer_raises_and_names_the_new_one(env):
-    with pytest.raises(AttributeError, match="use her_buffer"):
-        _ = HerEpisodeReplayBuffer(env).hindsight
-
-
-def test_a_state_of_another_buffer_is_an_error(env):
-    with pytest.raises(ValueError, match=r"'hindsight' and 'unfinished', got \['episodes'\]"):
-        HerEpisodeReplayBuffer(env).set_state({"episodes": []})
+        filled(env).sample(4, batch_length_T=20)
 
 
 def test_columns_have_the_goals_and_rewards_of_the_batch(env):
-    buffer = HerEpisodeReplayBuffer(env, seed=0)
-    buffer.add(list(play(env)))
+    buffer = filled(env)
     [transitions] = buffer.sample(64, n_step=1, gamma=0.99)
     batch, columns = buffer.last_batch, transitions.columns
     assert len(transitions) == 64
@@ -180,9 +170,7 @@ def test_columns_have_the_goals_and_rewards_of_the_batch(env):
 
 
 def test_shares_of_several_learners_make_up_the_batch(env):
-    buffer = HerEpisodeReplayBuffer(env, seed=0)
-    buffer.add(list(play(env)))
-    [transitions] = sampled = buffer.sample(7)
+    [transitions] = sampled = filled(env).sample(7)
     shares = [part for [part] in ShardEpisodesIterator(sampled, num_shards=2)]
     assert sorted(map(len, shares)) == [3, 4]
     for name, column in transitions.columns.items():
@@ -197,25 +185,21 @@ def test_discrete_goals_become_one_hot_vectors():
     assert inputs.space.shape == (8,)
 
 
-def test_the_learner_sets_priorities_of_the_last_batch(env):
-    buffer = HerEpisodeReplayBuffer(env, prioritized=Priority(), seed=0)
-    buffer.add(list(play(env)))
-    buffer.sample(64)
-    last = buffer.last_batch.index
-    errors = np.where(last == 2, -5.0, 0.0)
+def learn(buffer):
+    """Let the learner set high priorities for step 2 of the last batch."""
+    errors = torch.tensor(np.where(buffer.last_batch.index == 2, -5.0, 0.0))
     update_priorities_in_episode_replay_buffer(
-        replay_buffer=buffer, td_errors={"default_policy": {"td_error": torch.tensor(errors)}}
+        replay_buffer=buffer, td_errors={"default_policy": {"td_error": errors}}
     )
+
+
+@pytest.mark.parametrize("priority", [None, Priority()])
+def test_the_learner_sets_priorities_of_the_last_batch_if_the_buffer_has_them(env, priority):
+    buffer = filled(env, prioritized=priority)
     buffer.sample(64)
-    assert (buffer.last_batch.index == 2).mean() > 0.9
-
-
-def test_without_priorities_errors_of_the_learner_are_ignored(env):
-    buffer = HerEpisodeReplayBuffer(env, seed=0)
-    buffer.add(list(play(env)))
-    buffer.sample(4)
-    buffer.update_priorities(np.ones(4))
-    assert len(buffer) == 6
+    learn(buffer)
+    buffer.sample(64)
+    assert ((buffer.last_batch.index == 2).mean() > 0.9) == (priority is not None)
 
 
 def test_our_connector_keeps_the_goals_that_the_connector_of_rllib_replaces(env):
@@ -228,24 +212,19 @@ def test_our_connector_keeps_the_goals_that_the_connector_of_rllib_replaces(env)
 
 
 @pytest.mark.parametrize("option", [{"gamma": 0.5}, {"n_step": 3}, {"prioritized": Priority()}])
-def test_a_state_of_a_buffer_with_other_options_is_an_error(env, option):
+def test_a_state_of_a_buffer_with_other_options_or_of_another_class_is_an_error(env, option):
     with pytest.raises(ValueError, match="as in the saved buffer"):
         HerEpisodeReplayBuffer(env, **option).set_state(HerEpisodeReplayBuffer(env).get_state())
+    with pytest.raises(ValueError, match=r"'hindsight' and 'unfinished', got \['episodes'\]"):
+        HerEpisodeReplayBuffer(env).set_state({"episodes": []})
 
 
 def test_demonstrations_are_a_share_of_each_batch_and_have_priorities(env):
-    recorded = HerEpisodeReplayBuffer(env, seed=0)
-    recorded.add(list(play(env, seed=1)))
-    demonstrations = Demonstrations(recorded.her_buffer, share=0.25)
-    buffer = HerEpisodeReplayBuffer(env, seed=0, prioritized=Priority(1.0), demonstrations=demonstrations)
-    buffer.add(list(play(env)))
+    demonstrations = Demonstrations(filled(env).her_buffer, share=0.25)
+    buffer = filled(env, prioritized=Priority(1.0), demonstrations=demonstrations)
     buffer.sample(64)
-    batch = buffer.last_batch
-    assert batch.is_demonstration.sum() == 16
-    errors = torch.as_tensor(np.where(batch.index == 2, -5.0, 0.0))
-    update_priorities_in_episode_replay_buffer(
-        replay_buffer=buffer, td_errors={"default_policy": {"td_error": errors}}
-    )
+    assert buffer.last_batch.is_demonstration.sum() == 16
+    learn(buffer)
     buffer.sample(64)
     demonstrated = buffer.last_batch.index[buffer.last_batch.is_demonstration]
     assert (demonstrated == 2).mean() > 0.9

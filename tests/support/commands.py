@@ -48,6 +48,19 @@ def her(*arguments, columns=400):
     return Result(code, out.getvalue(), err.getvalue())
 
 
+def succeeds(*arguments):
+    """Run a command whose exit code must be 0; return its standard output."""
+    result = her(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fails(exit_code, message, *arguments):
+    """Run a command that must end with this exit code and this message on stderr."""
+    result = her(*arguments)
+    assert (result.exit_code, message in result.stderr) == (exit_code, True), result.output
+
+
 def write_options(path):
     """Write the options of a short run, for ``--config``."""
     env = {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 6, "render_size": 64}}
@@ -60,6 +73,4 @@ def train_reach(folder):
     options = write_options(folder / "small.json")
     out = folder / "reach"
     arguments = ["--config", options, "--steps", 200, "--out", out, "--no-tensorboard", "--check-steps", 300]
-    result = her("train", *arguments)
-    assert result.exit_code == 0, result.output
-    return out, result.output
+    return out, succeeds("train", *arguments)

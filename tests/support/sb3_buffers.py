@@ -3,16 +3,14 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-
-import her_envs
-from tests.support.counting import ACTIONS, SPACE, compute_reward
-
-sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
-from stable_baselines3.common.vec_env import (  # noqa: E402
+import stable_baselines3 as sb3
+from stable_baselines3.common.vec_env import (
     DummyVecEnv,
 )
 
-from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
+import her_envs
+from her_wrappers.integrations.sb3 import HerReplayBuffer
+from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
 
 gym.register_envs(her_envs)
 
@@ -49,6 +47,13 @@ def add(buffer, episodes, *, timeout=False, steps=None, info=None):
             np.full(len(episodes), ended),
             [{"TimeLimit.truncated": ended and timeout, "t": t, **(info or {})} for _ in episodes],
         )
+
+
+def filled(*, timeout=False, info=None, **options):
+    """Return a buffer with a counting episode of 5 steps."""
+    buffer = make_buffer(**options)
+    add(buffer, [counting_episode(0, 5)], timeout=timeout, info=info)
+    return buffer
 
 
 def model_of(algorithm, env, **options):

@@ -14,6 +14,8 @@ import torch
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from her_wrappers.simulators import GoalSimulator
+
 TIME_LIMIT = 6
 
 FAULTS = ("after the reset", "before the step", "zeros", "nan", "absent", "unmarked")
@@ -412,5 +414,11 @@ READ = {
     "compute_reward": compute_reward,
 }
 """Arguments of GoalSimulator that read the observations of `Lanes`."""
+
+
+def wrapped(sim, **options):
+    """Return a GoalSimulator of a simulator whose infos have ``final_obs``."""
+    return GoalSimulator(sim, **{"last_observation": "final_obs", **READ} | options)
+
 
 ACTION = torch.zeros(4, 2)

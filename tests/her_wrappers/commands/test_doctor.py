@@ -10,7 +10,7 @@ import pytest
 from her_wrappers import EpisodeArchive
 from her_wrappers.diagnosis.html import _draw_distances as draw_distances
 from her_wrappers.diagnosis.targets import read_target
-from tests.support.commands import her, write_options
+from tests.support.commands import SMALL, fails, her, succeeds
 from tests.support.diagnosis import PLANTED, healthy
 
 
@@ -24,7 +24,6 @@ def archive_of(code, folder):
     ("code", "arguments", "exit_code"),
     [
         (None, [], 0),
-        ("GD102", [], 1),
         ("GD102", ["--ignore", "GD102"], 0),
         ("GD102", ["--select", "GD2,GD3"], 0),
         ("GD202", ["--strict"], 1),
@@ -55,12 +54,9 @@ def test_the_page_escapes_names_and_loads_nothing(tmp_path):
     assert not re.search(r"<(script|link|iframe)|url\(", text)
 
 
-def test_the_page_of_a_run_has_pictures_of_its_history(tmp_path):
+def test_the_page_of_a_run_has_pictures_of_its_history(reach, tmp_path):
     pytest.importorskip("matplotlib")
-    out = tmp_path / "reach"
-    options = write_options(tmp_path / "small.json")
-    her("train", "--config", options, "--steps", 300, "--out", out, "--no-tensorboard", "--no-check")
-    result = her("doctor", out, "--html", tmp_path / "report.html")
+    result = her("doctor", reach[0], "--html", tmp_path / "report.html")
     assert result.exit_code in {0, 1}, result.output
     text = (tmp_path / "report.html").read_text()
     for caption in ("Success rate in evaluations", "Mean value of the critic", "Temperature of SAC"):
@@ -77,26 +73,17 @@ def test_the_picture_of_distances_keeps_episodes_that_ended():
     assert median.max() < 0.2
 
 
-def unreachable(folder):
-    """Write the options of a short run with goals that cannot be reached; return their path."""
-    path = write_options(folder / "far.json")
-    options = json.loads(path.read_text())
-    source = "tests.support.diagnosis:Unreachable"
-    path.write_text(json.dumps({**options, "env": source, "env_kwargs": {}, "steps_per_epoch": 80}))
-    return path
-
-
 def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(tmp_path):
-    out = ["--out", tmp_path / "far", "--no-tensorboard", "--no-check"]
-    result = her("train", "--config", unreachable(tmp_path), "--steps", 1600, *out)
-    assert result.exit_code == 0, result.output
-    assert "None of 10 evaluations had a success." in result.output
-    assert "GD201 goals-outside-achieved" in result.output
-    assert len(re.findall(r"^(?:error|warning) GD", result.output, re.MULTILINE)) <= 3
+    (tmp_path / "small.json").write_text(json.dumps(SMALL))
+    words = ["--config", tmp_path / "small.json", "--steps", 800, "--steps-per-epoch", 80, "--no-check"]
+    words += ["--num-envs", 2, "--no-tensorboard", "--out", tmp_path / "far"]
+    output = succeeds("train", "tests.support.diagnosis:Unreachable", *words)
+    assert "None of 10 evaluations had a success." in output
+    assert "GD201 goals-outside-achieved" in output
+    assert len(re.findall(r"^(?:error|warning) GD", output, re.MULTILINE)) <= 3
 
 
 def test_a_page_without_matplotlib_names_the_missing_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = her("doctor", archive_of(None, tmp_path / "archive"), "--html", tmp_path / "report.html")
-    assert result.exit_code == 2
-    assert 'pip install "her-toolkit[agents]"' in result.output
+    archive, message = archive_of(None, tmp_path / "archive"), 'pip install "her-toolkit[agents]"'
+    fails(2, message, "doctor", archive, "--html", tmp_path / "report.html")

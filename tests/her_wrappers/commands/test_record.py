@@ -12,7 +12,7 @@ from her_wrappers.commands.inspect import summarize
 from her_wrappers.goals import episode_limit
 from her_wrappers.recording import shards
 from tests.support.archived_episodes import assert_same_episodes
-from tests.support.commands import her
+from tests.support.commands import fails, her, succeeds
 from tests.support.counting import counting_episode
 from tests.support.robot import Robot
 
@@ -20,72 +20,52 @@ REACH = ["record", "her_envs/PointReach-v0", "-o", "max_steps=5"]
 
 
 def test_episodes_are_recorded_and_shown(tmp_path):
-    result = her(*REACH, "--episodes", 7, "--out", tmp_path / "reach", "--seed", 3)
-    assert result.exit_code == 0, result.output
-    assert result.stdout == f"7 episodes added; {tmp_path / 'reach'} has 7 episodes of 35 steps\n"
+    output = succeeds(*REACH, "--episodes", 7, "--out", tmp_path / "reach", "--seed", 3)
+    assert output == f"7 episodes added; {tmp_path / 'reach'} has 7 episodes of 35 steps\n"
     archive = EpisodeArchive(tmp_path / "reach")
     assert [len(episode) for episode in archive] == [5] * 7
     assert all("is_success" in episode.infos for episode in archive)
     assert archive.source.kwargs["max_steps"] == 5
-    output = her("inspect", tmp_path / "reach").output
-    for part in (
-        "her_envs/PointReach-v0 (max_steps=5)",
-        "7 of 35 steps",
-        "5 to 5, 5 on average",
-        "0.0% terminated, 100.0% truncated",
-        "0.0% in the last step, 0.0% once",
-        "desired cells achieved",
-    ):
-        assert part in output
+    output = succeeds("inspect", tmp_path / "reach")
+    parts = ["her_envs/PointReach-v0 (max_steps=5)", "7 of 35 steps", "5 to 5, 5 on average"]
+    parts += ["0.0% terminated, 100.0% truncated", "0.0% in the last step, 0.0% once", "cells achieved"]
+    assert [part for part in parts if part not in output] == []
 
 
 def test_equal_seeds_give_equal_archives_and_later_episodes_are_new(tmp_path):
     for name, counts in {"one": [4, 2], "other": [6], "unlike": [6]}.items():
         for episodes in counts:
-            seed = 1 if name == "unlike" else 0
-            recorded = her(*REACH, "--episodes", episodes, "--out", tmp_path / name, "--seed", seed)
-            assert recorded.exit_code == 0
-    one, other, unlike = (list(EpisodeArchive(tmp_path / name)) for name in ("one", "other", "unlike"))
-    starts = [
-        [e.observations["desired_goal"][0].tolist() for e in episodes] for episodes in (one, other, unlike)
-    ]
-    assert starts[0] == starts[1] != starts[2]
-    assert len({tuple(goal) for goal in starts[0]}) == 6
-    assert_same_episodes(one[:4], other[:4])
+            seed = int(name == "unlike")
+            succeeds(*REACH, "--episodes", episodes, "--out", tmp_path / name, "--seed", seed)
+    archives = [list(EpisodeArchive(tmp_path / name)) for name in ("one", "other", "unlike")]
+    goals = [[tuple(each.observations["desired_goal"][0]) for each in episodes] for episodes in archives]
+    assert goals[0] == goals[1] != goals[2]
+    assert len({*goals[0]}) == 6
+    assert_same_episodes(archives[0][:4], archives[1][:4])
 
 
-@pytest.fixture
-def policies(tmp_path, monkeypatch):
-    """Change to a folder with a module of policies."""
-    (tmp_path / "agents.py").write_text(
-        """
-calls = 0
+POLICIES = """
+calls = iter(range(99))
 
 def right(observation):
     return [1, 0]
 
 def tired(observation):
-    global calls
-    calls += 1
-    if calls == 13:
+    if next(calls) == 12:
         raise KeyboardInterrupt
     return [0, 0]
 
 def broken(observation):
-    global calls
-    calls += 1
-    return [0, 0] if calls < 8 else [0, 0, 0]
+    return [0, 0] if next(calls) < 7 else [0, 0, 0]
 """
-    )
+
+
+@pytest.fixture
+def policies(tmp_path, monkeypatch):
+    """Change to a folder with a module of policies."""
+    (tmp_path / "agents.py").write_text(POLICIES)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "agents", raising=False)
-
-
-@pytest.mark.usefixtures("policies")
-def test_a_policy_of_the_user_acts(tmp_path):
-    assert her(*REACH, "--policy", "agents:right", "--episodes", 2, "--out", "right").exit_code == 0
-    for episode in EpisodeArchive(tmp_path / "right"):
-        assert episode.actions.tolist() == [[1, 0]] * 5
 
 
 @pytest.mark.usefixtures("policies")
@@ -115,40 +95,28 @@ def test_a_full_disk_gives_an_error_of_one_sentence(tmp_path, monkeypatch, shard
 
     monkeypatch.setattr(shards, "write_shard", full)
     monkeypatch.setattr(shards, "SHARD_BYTES", shard_bytes)
-    result = her(*REACH, "--episodes", 4, "--out", tmp_path)
-    assert result.exit_code == 3
-    assert f"cannot record to {tmp_path}: [Errno 28] No space left on device" in result.output
+    message = f"cannot record to {tmp_path}: [Errno 28] No space left on device"
+    fails(3, message, *REACH, "--episodes", 4, "--out", tmp_path)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("name", ["Endless", "Forgetful", "EndsOnlyAtGoals"])
+@pytest.mark.parametrize(("name", "workers"), [("Endless", 0), ("Forgetful", 1), ("EndsOnlyAtGoals", 0)])
 def test_endless_episodes_are_truncated_or_an_error(name, workers, tmp_path, monkeypatch):
     monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
     command = ["record", f"tests.support.other_envs:{name}", "--workers", workers, "--backend", "local"]
-    endless = her(*command, "--out", tmp_path / "a")
-    assert endless.exit_code == 3
-    assert "did not end after 60 steps; pass --max-episode-steps N" in endless.stderr
+    message = "did not end after 60 steps; pass --max-episode-steps N"
+    fails(3, message, *command, "--out", tmp_path / "a")
     arguments = ["--max-episode-steps", 7, "--episodes", 4, "--seed", 0, "--out", tmp_path / "b"]
-    assert her(*command, *arguments).exit_code == 0
+    succeeds(*command, *arguments)
     episodes = list(EpisodeArchive(tmp_path / "b"))
     assert [len(episode) for episode in episodes] == [7] * 4
     starts = {episode.observations["desired_goal"].tobytes() for episode in episodes}
     assert len(starts) == 4, "every episode begins with a reset"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["her_envs/PointReach-v0", "--policy", "ppo"], "must be random, a run, or module:function, got"),
-        (["her_envs/PointReach-v0", "--info-keys", "cost"], "must name keys of the infos, got 'cost'"),
-        (["CartPole-v1"], "has episodes with env_id her_envs/PointReach-v0, but env has env_id CartPole-v1"),
-    ],
-)
-def test_wrong_usage_ends_with_exit_code_two_and_one_sentence(tmp_path, arguments, message):
-    assert her(*REACH, "--episodes", 1, "--out", tmp_path).exit_code == 0
-    result = her("record", *arguments, "--out", tmp_path)
-    assert result.exit_code == 2
-    assert message in result.output
+def test_episodes_of_another_environment_are_not_added_to_an_archive(tmp_path):
+    succeeds(*REACH, "--episodes", 1, "--out", tmp_path)
+    message = "has episodes with env_id her_envs/PointReach-v0, but env has env_id CartPole-v1"
+    fails(2, message, "record", "CartPole-v1", "--out", tmp_path)
     assert len(EpisodeArchive(tmp_path)) == 1
 
 
@@ -165,13 +133,12 @@ def archive_of(folder, episodes):
 
 
 def test_environments_without_goals_are_recorded_and_shown(tmp_path):
-    assert her("record", "CartPole-v1", "--episodes", 3, "--out", tmp_path, "--seed", 0).exit_code == 0
+    succeeds("record", "CartPole-v1", "--episodes", 3, "--out", tmp_path, "--seed", 0)
     assert "is_success was not recorded" in her("inspect", tmp_path).output
 
 
 def test_json_has_null_for_returns_that_are_not_finite(tmp_path):
-    rewards = np.array([np.nan, np.inf, 0])
-    archive_of(tmp_path, [counting_episode(0, 3, rewards=rewards)])
+    archive_of(tmp_path, [counting_episode(0, 3, rewards=np.array([np.nan, np.inf, 0]))])
     text = her("inspect", tmp_path, "--json").stdout
     found = json.loads(text, parse_constant=pytest.fail)
     assert found["returns"] == {"least": None, "mean": None, "most": None}
@@ -222,29 +189,18 @@ def test_coverage_counts_cells_of_goals(tmp_path, name):
     assert (coverage and tuple(coverage.values())) == expected
 
 
-def record_with_workers(out, *options):
-    arguments = ["-o", "max_steps=9", "--episodes", 25, "--seed", 3, "--workers", 2, "--out", out]
-    return her("record", "her_envs/PointReach-v0", *arguments, *options)
-
-
-def test_processes_record_the_archive_of_one_process(tmp_path):
-    for backend in ("local", "process"):
-        result = record_with_workers(tmp_path / backend, "--backend", backend)
-        assert result.exit_code == 0, result.output
-        assert "25 episodes added" in result.output
-    assert_same_episodes(EpisodeArchive(tmp_path / "local"), EpisodeArchive(tmp_path / "process"))
-
-
-def test_a_policy_of_the_present_folder_acts_in_the_workers(tmp_path, monkeypatch):
+def test_processes_record_the_archive_of_one_process_with_a_policy_of_the_folder(tmp_path, monkeypatch):
     (tmp_path / "of_a_user.py").write_text(
         "def to_goal(observation):\n"
         "    assert observation['desired_goal'].shape == (2,)\n"
         "    return (observation['desired_goal'] - observation['achieved_goal']).clip(-1, 1)\n"
     )
     monkeypatch.chdir(tmp_path)
-    result = record_with_workers(tmp_path / "out", "--backend", "process", "--policy", "of_a_user:to_goal")
-    assert result.exit_code == 0, result.output
-    for episode in EpisodeArchive(tmp_path / "out"):
+    for backend in ("local", "process"):
+        words = ["--episodes", 25, "--seed", 3, "--workers", 2, "--backend", backend, "--out", backend]
+        assert "25 episodes added" in succeeds(*REACH, *words, "--policy", "of_a_user:to_goal")
+    assert_same_episodes(EpisodeArchive("local"), EpisodeArchive("process"))
+    for episode in EpisodeArchive("local"):
         first = {key: rows[0] for key, rows in episode.observations.items()}
         way = first["desired_goal"] - first["achieved_goal"]
         np.testing.assert_allclose(episode.actions[0], way.clip(-1, 1), rtol=1e-6)
@@ -256,7 +212,7 @@ def test_noise_is_added_to_the_actions_of_a_policy(tmp_path, workers):
     command = [*REACH, "--policy", "agents:right", "--episodes", 4, "--workers", workers]
     command += ["--backend", "local"]
     for name, seed in {"one": 0, "same": 0, "other": 1}.items():
-        assert her(*command, "--noise", 0.1, "--seed", seed, "--out", name).exit_code == 0
+        succeeds(*command, "--noise", 0.1, "--seed", seed, "--out", name)
     one, same, other = (
         np.concatenate([episode.actions for episode in EpisodeArchive(tmp_path / name)])
         for name in ("one", "same", "other")
@@ -265,35 +221,22 @@ def test_noise_is_added_to_the_actions_of_a_policy(tmp_path, workers):
     assert (one != other).any()
     assert 0.02 < np.abs(one - [1, 0])[:, 1].mean() < 0.3
     assert one.max() <= 1
-    assert her(*command, "--noise", -1, "--out", "wrong").exit_code == 2
+    fails(2, "--noise", *command, "--noise", -1, "--out", "wrong")
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_only_successes_are_recorded(tmp_path, workers, monkeypatch):
-    """Each third episode of this environment ends with a success."""
-    command = ["record", "her_envs/BitFlipping-v0", "-o", "n_bits=2", "--only-successes"]
-    command += ["--backend", "local", "--workers", workers]
-    result = her(*command, "--episodes", 5, "--seed", 0, "--out", tmp_path / "some")
-    assert result.exit_code == 0, result.output
-    episodes = list(EpisodeArchive(tmp_path / "some"))
-    assert [bool(episode.infos["is_success"][-1]) for episode in episodes] == [True] * 5
-    monkeypatch.setattr("her_wrappers.commands.record.MAX_TRIES", 1)
-    result = her(*command, "--episodes", 9, "--seed", 0, "--out", tmp_path / "few")
-    assert result.exit_code == 3
-    assert "must succeed; pass a better --policy, or a lower --noise" in result.stderr
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_successes_are_recorded_once_if_the_command_runs_again_with_the_same_seed(workers, tmp_path):
+def test_only_successes_are_recorded_each_once_also_by_further_commands(tmp_path, workers, monkeypatch):
     words = ["her_envs/BitFlipping-v0", "-o", "n_bits=4", "--only-successes", "--episodes", 4, "--seed", 0]
-    words += ["--out", tmp_path / "a", "--workers", workers, "--backend", "local"]
+    words += ["--workers", workers, "--backend", "local"]
     for _ in range(3):
-        assert her("record", *words).exit_code == 0
-    found = {
-        b"".join(array.tobytes() for array in (*each.observations.values(), each.actions))
-        for each in EpisodeArchive(tmp_path / "a")
-    }
-    assert len(found) == 12
+        succeeds("record", *words, "--out", tmp_path / "a")
+    episodes = list(EpisodeArchive(tmp_path / "a"))
+    assert [bool(episode.infos["is_success"][-1]) for episode in episodes] == [True] * 12
+    arrays = [(*each.observations.values(), each.actions) for each in episodes]
+    assert len({b"".join(array.tobytes() for array in each) for each in arrays}) == 12
+    monkeypatch.setattr("her_wrappers.commands.record.MAX_TRIES", 1)
+    message = "must succeed; pass a better --policy, or a lower --noise"
+    fails(3, message, "record", *words, "--out", tmp_path / "few")
 
 
 @pytest.mark.parametrize("name", ["Strict", "MaskInInfo", "MaskMethod"])
@@ -301,15 +244,13 @@ def test_random_actions_respect_a_mask(name, tmp_path, monkeypatch):
     """An invalid action raises in these environments; the mask is in the observation, info or a method."""
     monkeypatch.chdir(tmp_path)
     env = f"tests.support.specimens.masks:{name}"
-    result = her("record", env, "--episodes", 20, "--out", "random", "--seed", 0)
-    assert result.exit_code == 0, result.output
+    succeeds("record", env, "--episodes", 20, "--out", "random", "--seed", 0)
     assert ("action_mask" in next(iter(EpisodeArchive("random"))).observations) == (name == "Strict")
-    assert her("evaluate", "random", "--env", env, "--episodes", 10).exit_code == 0
-    (tmp_path / "ups.py").write_text(
-        "def first(observation):\n    return observation.get('action_mask', [1]).argmax()"
-    )
-    noisy = ["record", env, "--policy", "ups.py:first", "--noise", 0.5, "--episodes", 10, "--out", "noisy"]
-    assert name != "Strict" or her(*noisy).exit_code == 0
+    succeeds("evaluate", "random", "--env", env, "--episodes", 10)
+    if name == "Strict":
+        (tmp_path / "ups.py").write_text("def first(obs):\n    return obs['action_mask'].argmax()")
+        noisy = ["--policy", "ups.py:first", "--noise", 0.5, "--episodes", 10, "--out", "noisy"]
+        succeeds("record", env, *noisy)
 
 
 def test_a_robot_is_recorded_without_a_second_one_and_with_its_executed_actions(tmp_path, monkeypatch):
@@ -322,8 +263,7 @@ def test_a_robot_is_recorded_without_a_second_one_and_with_its_executed_actions(
     monkeypatch.chdir(tmp_path)
     before = Robot.instances
     words = ["arm.py:make", "--episodes", 2, "--info-keys", "intervened"]
-    result = her("record", *words, "--out", "a")
-    assert result.exit_code == 0, result.output
+    succeeds("record", *words, "--out", "a")
     assert Robot.instances == before + 1
     first, second = EpisodeArchive("a")
     assert first.infos["intervened"].nonzero()[0].tolist() == [0, 2]
@@ -331,6 +271,5 @@ def test_a_robot_is_recorded_without_a_second_one_and_with_its_executed_actions(
     for t in (0, 2):
         toward = (first.observations["desired_goal"] - first.observations["achieved_goal"])[t]
         np.testing.assert_allclose(first.actions[t], toward.clip(-1, 1), rtol=1e-6)
-    wrong = her("record", *words[:-1], "wrong", "--out", "b")
-    assert "wrong" in wrong.stderr
-    assert her("record", *words, "--out", "b", "--workers", 1).exit_code == 2
+    fails(3, "wrong", "record", *words[:-1], "wrong", "--out", "b")
+    fails(2, "remove --workers", "record", *words, "--out", "b", "--workers", 1)

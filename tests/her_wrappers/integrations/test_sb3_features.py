@@ -5,47 +5,34 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+import stable_baselines3 as sb3
 import torch
 from gymnasium import spaces
 from scipy.stats import binomtest
+from stable_baselines3.common.envs import BitFlippingEnv
+from stable_baselines3.common.vec_env import SubprocVecEnv
 
-import her_envs
 from her_wrappers import Demonstrations, Episode, EpisodeRecorder, Mixture
+from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import ACTIONS, DESIRED, SPACE, counting_episode
-
-sb3 = pytest.importorskip("stable_baselines3", reason="stable-baselines3 is missing: the extra sb3")
-from stable_baselines3.common.envs import BitFlippingEnv  # noqa: E402
-from stable_baselines3.common.vec_env import SubprocVecEnv  # noqa: E402
-
-from her_wrappers.integrations.sb3 import HerReplayBuffer  # noqa: E402
-from tests.support.sb3_buffers import Rewards, add, make_buffer, model_of, one_success_kept  # noqa: E402
-from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps  # noqa: E402
-
-gym.register_envs(her_envs)
+from tests.support.sb3_buffers import Rewards, add, filled, make_buffer, model_of, one_success_kept
+from tests.support.sb3_versions import HAS_N_STEPS, needs_n_steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
 
 
-@pytest.fixture
-def filled():
-    """Return a function that fills a buffer with random steps of SB3's BitFlippingEnv."""
-
-    def fill(kind, **options):
-        model = model_of(
-            sb3.DQN, BitFlippingEnv(5), replay_buffer_class=kind, replay_buffer_kwargs=options,
-            learning_starts=10**6, buffer_size=2000,
-        )  # fmt: skip
-        return model.learn(1000).replay_buffer
-
-    return fill
+def bits(kind, **options):
+    """Return a buffer with random steps of SB3's BitFlippingEnv."""
+    options = {"replay_buffer_class": kind, "replay_buffer_kwargs": options, "learning_starts": 10**6}
+    return model_of(sb3.DQN, BitFlippingEnv(5), **options).learn(200).replay_buffer
 
 
-def test_a_relabeled_success_terminates_with_termination_success(filled):
+def test_a_relabeled_success_terminates_with_termination_success():
     """Stable-Baselines3's class keeps the recorded flag (issue 627 of Stable-Baselines3)."""
-    assert one_success_kept(filled(sb3.HerReplayBuffer)).sum() == 0
-    assert one_success_kept(filled(HerReplayBuffer)).sum() == 0  # the environment has no compute_terminated
-    assert one_success_kept(filled(HerReplayBuffer, termination="success")).all()
-    assert one_success_kept(filled(HerReplayBuffer, termination=reached)).all()
+    assert one_success_kept(bits(sb3.HerReplayBuffer)).sum() == 0
+    assert one_success_kept(bits(HerReplayBuffer)).sum() == 0  # the environment has no compute_terminated
+    assert one_success_kept(bits(HerReplayBuffer, termination="success")).all()
+    assert one_success_kept(bits(HerReplayBuffer, termination=reached)).all()
 
 
 def reached(achieved, desired, info):
@@ -76,8 +63,7 @@ class EndsNever(Rewards):
 @pytest.mark.parametrize(("env", "terminates"), [(Ends, True), (EndsSingle, True), (EndsNever, False)])
 @pytest.mark.filterwarnings("error", "ignore:compute_terminated accepts single goals only")
 def test_by_default_terminations_are_computed_by_the_environment(env, terminates):
-    buffer = make_buffer(env=env)
-    add(buffer, [counting_episode(0, 5)], timeout=True)
+    buffer = filled(env=env, timeout=True)
     batch = buffer.sample(200)
     successes = batch.rewards[:, 0] == 0
     assert successes.sum() > 20
@@ -96,27 +82,12 @@ def test_other_processes_compute_terminations_only_if_asked(env):
     envs.close()
 
 
-def test_a_function_that_reads_nothing_is_called_once_for_a_batch(monkeypatch):
-    buffer = make_buffer(env=EndsNever)
-    add(buffer, [counting_episode(0, 5)], timeout=True)
-    calls = []
-    called = buffer.env.env_method
-    monkeypatch.setattr(
-        buffer.env,
-        "env_method",
-        lambda name, *args, **options: calls.append(name) or called(name, *args, **options),
-    )
-    buffer.sample(200)
-    assert calls.count("compute_terminated") <= calls.count("compute_reward") > 0
-
-
 def test_batches_sampled_together_have_equal_distributions():
     """If n batches cannot share the relabeled rows equally, each has the same chance of an additional one."""
-    buffer = make_buffer()
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled(seed=0)
     shares = np.array([
         [(buffer.sample(2).observations["desired_goal"][:, 1] >= 0).float().mean() for _ in range(15)]
-        for _ in range(400)
+        for _ in range(200)
         if buffer._batches.invalidate() is None
     ])  # fmt: skip
     np.testing.assert_allclose(shares.mean(axis=0), 0.8, atol=0.07)  # over three deviations
@@ -147,8 +118,7 @@ def test_new_goals_may_be_desired_goals_of_other_episodes(strategy):
 
 def test_a_mixture_can_set_the_share_of_original_rows():
     mixture = Mixture({"final": 0.5, "original": 0.5})
-    buffer = make_buffer(goal_selection_strategy=mixture, n_sampled_goal=None)
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled(goal_selection_strategy=mixture, n_sampled_goal=None)
     assert buffer.her_ratio == 0.5
     assert (buffer.sample(300).observations["desired_goal"][:, 1] >= 0).sum() == 150
     with pytest.raises(ValueError, match="share of relabeled rows must be given only once"):
@@ -157,20 +127,11 @@ def test_a_mixture_can_set_the_share_of_original_rows():
 
 @needs_n_steps
 def test_n_step_batches_have_discounts():
-    buffer = make_buffer(n_sampled_goal=0, n_steps=3, gamma=0.5)
-    add(buffer, [counting_episode(0, 5)], timeout=True)
+    buffer = filled(n_sampled_goal=0, n_steps=3, gamma=0.5, timeout=True)
     batch = buffer.sample(200)
     left = (5 - batch.observations["achieved_goal"][:, 1]).clip(max=3)
     torch.testing.assert_close(batch.discounts[:, 0], (0.5**left).float())
     torch.testing.assert_close(batch.rewards[:, 0], -(2 - 2 * 0.5**left).float())
-
-
-@needs_n_steps
-def test_an_algorithm_trains_on_n_steps():
-    options = {"n_steps": 3, "gamma": 0.99, "termination": "success"}
-    model = model_of(sb3.DQN, BitFlippingEnv(4), replay_buffer_kwargs=options)
-    model.learn(60)
-    assert model.replay_buffer.sample(4).discounts.shape == (4, 1)
 
 
 @pytest.mark.skipif(HAS_N_STEPS, reason="this Stable-Baselines3 has n steps")
@@ -213,8 +174,7 @@ def test_the_arrays_of_sb3_are_not_allocated():
 
 
 def test_batches_are_on_the_device_of_the_buffer():
-    buffer = make_buffer()
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled()
     buffer.device = torch.device("meta")
     for _ in range(4):
         batch = buffer.sample(4)
@@ -252,7 +212,6 @@ def test_without_relabeling_the_environment_computes_nothing():
             calls.append(arguments)
             return reached(*arguments)
 
-    buffer = make_buffer(env=Counts, n_sampled_goal=0)
-    add(buffer, [counting_episode(0, 5)])
+    buffer = filled(env=Counts, n_sampled_goal=0)
     assert buffer.sample(20).dones.any()
     assert not calls

@@ -7,9 +7,8 @@ import stable_baselines3 as sb3
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecTransposeImage
 
-import her_envs  # noqa: F401 - registers ids
 from her_wrappers import Demonstrations, EpisodeRecorder
-from her_wrappers.integrations.sb3 import HerReplayBuffer
+from tests.support.sb3_buffers import model_of
 
 SHAPE = (40, 36, 3)
 
@@ -78,15 +77,7 @@ def demonstrations(make):
 
 def trained(env, make=Bars, **options):
     kwargs = {"termination": "recompute", "demonstrations": demonstrations(make)} | options
-    model = sb3.DQN(
-        "MultiInputPolicy",
-        env,
-        replay_buffer_class=HerReplayBuffer,
-        replay_buffer_kwargs=kwargs,
-        learning_starts=10**6,
-        buffer_size=1000,
-        seed=0,
-    )
+    model = model_of(sb3.DQN, env, replay_buffer_kwargs=kwargs, learning_starts=10**6)
     return model.learn(80).replay_buffer
 
 
@@ -169,14 +160,7 @@ def test_a_reward_function_gets_the_actions_of_the_environment():
         return env.unwrapped.compute_reward(*goals, {})
 
     options = {"reward_fn": reward_fn, "termination": "never"}
-    model = sb3.SAC(
-        "MultiInputPolicy",
-        env,
-        replay_buffer_class=HerReplayBuffer,
-        replay_buffer_kwargs=options,
-        learning_starts=10**6,
-        seed=0,
-    )
+    model = model_of(sb3.SAC, env, replay_buffer_kwargs=options, learning_starts=10**6)
     batch = model.learn(60).replay_buffer.her_buffer.sample(100)
     scaled = 2 * given[-1] / 4 - 1
     np.testing.assert_allclose(scaled, batch.actions[: len(scaled)], atol=1e-6)

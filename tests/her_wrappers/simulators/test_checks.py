@@ -8,7 +8,7 @@ import torch
 
 from her_wrappers.simulators import GoalSimulator, checks
 from tests.support import simulators
-from tests.support.simulators import READ, Generic, compute_reward, numbered
+from tests.support.simulators import READ, Generic, compute_reward, numbered, wrapped
 
 WORDS = {
     "after the reset": "after the reset",
@@ -20,7 +20,7 @@ WORDS = {
 }
 
 MAKERS = {
-    "Generic": lambda fault: GoalSimulator(Generic(fault), last_observation="final_obs", **READ),
+    "Generic": lambda fault: wrapped(Generic(fault)),
     "IsaacLab": lambda fault: GoalSimulator.isaaclab(
         simulators.IsaacLab(fault), **READ | {"last_observation": "final_obs"}
     ),
@@ -39,7 +39,8 @@ def run(env, steps=40, num_envs=4):
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        *((name, fault) for name in MAKERS for fault in simulators.FAULTS[:4]),
+        *(("Generic", fault) for fault in simulators.FAULTS[:4]),
+        ("ManiSkill", "nan"),
         *((name, "absent") for name in ("IsaacLab", "ManiSkill", "Genesis")),
         ("Genesis", "unmarked"),
     ],
@@ -53,16 +54,13 @@ def test_a_fault_is_an_error_that_names_simulator_and_setting(name, fault):
 
 
 def test_the_checks_can_be_skipped():
-    env = GoalSimulator(Generic("zeros"), last_observation="final_obs", checks=False, **READ)
+    env = wrapped(Generic("zeros"), checks=False)
     run(env)
 
 
 def test_a_simulator_that_resets_itself_cannot_return_last_observations():
-    env = GoalSimulator(
-        simulators.Mjlab(auto_reset=True),
-        last_observation="returned",
-        **READ | {"observation": "actor"},
-    )
+    sim = simulators.Mjlab(auto_reset=True)
+    env = wrapped(sim, last_observation="returned", observation="actor")
     with pytest.raises(ValueError, match="achieved goals jump"):
         run(env)
 
@@ -71,13 +69,13 @@ def test_a_goal_function_that_reads_the_simulator_has_the_goals_of_the_next_epis
     sim = Generic()
     reads = {"desired_goal": lambda obs: sim.observe()["goals"]["desired"]}
     with pytest.raises(ValueError, match=r"desired_goal .* must read its argument"):
-        run(GoalSimulator(sim, last_observation="final_obs", **READ | reads))
+        run(wrapped(sim, **reads))
 
 
 def test_later_episodes_are_checked_too(monkeypatch):
     monkeypatch.setattr(checks, "ENOUGH_ENDS", 12)
     sim = Generic()
-    env = GoalSimulator(sim, last_observation="final_obs", **READ)
+    env = wrapped(sim)
     run(env, 16)
     assert not env._checks.is_active
     sim.fault = "after the reset"
@@ -115,8 +113,8 @@ def crash(lane, episode, step):
 
 
 CORRECT = {
-    "constant": {"state": lambda lane, episode, step: (one(lane, 1), one(lane, 1), one(lane, 1))},
-    "constant zeros": {"state": lambda lane, episode, step: (one(lane, 0), one(lane, 0), one(lane, 0))},
+    "constant": {"state": lambda lane, episode, step: [one(lane, 1)] * 3},
+    "constant zeros": {"state": lambda lane, episode, step: [one(lane, 0)] * 3},
     "one step": {"length": lambda lane, episode: 1},
     "one step, fixed start": {
         "length": lambda lane, episode: 1,
@@ -125,9 +123,7 @@ CORRECT = {
     "all ends at once": {"length": lambda lane, episode: 5},
     "tiny motions": {
         "state": lambda lane, episode, step: (
-            one(lane, 1 + 3e-8 * step),
-            one(lane, 1 + 3e-8 * step),
-            one(lane, 10 * episode + lane),
+            [one(lane, 1 + 3e-8 * step)] * 2 + [one(lane, 9 * episode + lane)]
         )
     },
     "wall": {"state": wall},
@@ -155,26 +151,21 @@ RETURNED = ("constant", "one step", "continuing", "crash", "goals that change")
 def test_correct_simulators_are_silent(interface, name):
     sim = interface(**CORRECT[name])
     last, key = ("final_obs", "policy") if interface is Generic else ("returned", "actor")
-    env = GoalSimulator(sim, last_observation=last, **READ | {"observation": key})
+    env = wrapped(sim, last_observation=last, observation=key)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(env, 50, sim.num_envs)
     assert env.notes == []
 
 
-def test_environments_with_one_seed_are_a_warning():
-    sim = Generic(
-        state=lambda lane, episode, step: numbered(0 * lane, episode, step), length=lambda lane, episode: 3
-    )
-    with pytest.warns(UserWarning, match="seed"):
-        run(GoalSimulator(sim, last_observation="final_obs", **READ))
-
-
-def test_environments_that_all_begin_in_one_fixed_state_are_no_warning():
-    sim = Generic(
-        state=lambda lane, episode, step: numbered(0 * lane, 0 * lane, step), length=lambda lane, episode: 3
-    )
-    run(GoalSimulator(sim, last_observation="final_obs", **READ))
+@pytest.mark.parametrize("factor", [1, 0])
+def test_environments_with_one_seed_are_a_warning_unless_all_episodes_begin_in_one_state(factor):
+    sim = Generic(state=lambda lane, episode, step: numbered(0 * lane, factor * episode, step))
+    sim.length = lambda lane, episode: 3
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        run(wrapped(sim))
+    assert ["seed" in str(each.message) for each in found] == [True] * factor
 
 
 def distance(achieved_goal, desired_goal, info):
@@ -195,28 +186,21 @@ class Rewarded(Generic):
         return observation, self.reward(before, goals["achieved"], goals["desired"]), *flags, infos
 
 
+def rewarded(reward, function):
+    """A simulator with its own reward, which should be ``function`` of its goals."""
+    return wrapped(Rewarded(reward), compute_reward=function, reward="simulator")
+
+
 @pytest.mark.parametrize("function", [distance, compute_reward])
 def test_a_reward_for_another_goal_is_an_error(function):
-    other = lambda before, after, goal: function(after, goal - torch.tensor([2.0, 0]), {})  # noqa: E731
-    env = GoalSimulator(
-        Rewarded(other),
-        reward="simulator",
-        last_observation="final_obs",
-        **READ | {"compute_reward": function},
-    )
+    env = rewarded(lambda before, after, goal: function(after, goal - torch.tensor([2.0, 0]), {}), function)
     with pytest.raises(ValueError, match="compute_reward"):
         run(env)
 
 
 @pytest.mark.parametrize("lag", [0.0, 0.25])
 def test_a_reward_that_lags_by_a_substep_is_a_note(lag):
-    lagging = lambda before, after, goal: distance(after + lag * (before - after), goal, {})  # noqa: E731
-    env = GoalSimulator(
-        Rewarded(lagging),
-        reward="simulator",
-        last_observation="final_obs",
-        **READ | {"compute_reward": distance},
-    )
+    env = rewarded(lambda before, after, goal: distance(after + lag * (before - after), goal, {}), distance)
     run(env)
     assert len(env.notes) == (lag > 0)
 
@@ -236,7 +220,7 @@ def test_a_few_last_observations_with_nan_are_a_note():
             final["policy"][0] = torch.nan
             return final
 
-    env = GoalSimulator(Exploding(), last_observation="final_obs", **READ)
+    env = wrapped(Exploding())
     run(env)
     assert "NaN" in env.notes[0]
 
@@ -255,7 +239,7 @@ class Undivided(Generic):
 
 def test_time_outs_among_the_terminations_are_an_error():
     def env(length):
-        return GoalSimulator(Undivided(length=length), last_observation="final_obs", **READ)
+        return wrapped(Undivided(length=length))
 
     with pytest.raises(ValueError, match="`terminated` contains truncations, after 6 steps"):
         run(env(lambda lane, episode: 99 + 0 * lane))

@@ -11,20 +11,16 @@ from her_wrappers import DeviceReplayBuffer, HindsightReplayBuffer
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.simulators import GoalSimulator
 from tests.support import simulators
-from tests.support.simulators import ACTION, READ, Generic, compute_reward, length_of, numbered
+from tests.support.simulators import ACTION, READ, Generic, compute_reward, length_of, numbered, wrapped
 from tests.support.waiting import NothingWaits
 
 SIMULATORS = {
-    "generic": lambda: GoalSimulator(Generic(), last_observation="final_obs", **READ),
-    "function": lambda: GoalSimulator(
-        Generic(), last_observation=lambda obs, infos: infos["final_obs"], **READ
-    ),
-    "tuple": lambda: GoalSimulator(Generic(), last_observation=("final_obs",), **READ),
-    "ids": lambda: GoalSimulator(
-        simulators.EndedRows(with_ids=True), last_observation="terminal.observations", **READ
-    ),
-    "ended rows": lambda: GoalSimulator(
-        simulators.EndedRows(with_ids=False), last_observation="terminal.observations", **READ
+    "generic": lambda: wrapped(Generic()),
+    "function": lambda: wrapped(Generic(), last_observation=lambda obs, infos: infos["final_obs"]),
+    "tuple": lambda: wrapped(Generic(), last_observation=("final_obs",)),
+    "ids": lambda: wrapped(simulators.EndedRows(with_ids=True), last_observation="terminal.observations"),
+    "ended rows": lambda: wrapped(
+        simulators.EndedRows(with_ids=False), last_observation="terminal.observations"
     ),
     "Isaac Lab": lambda: GoalSimulator.isaaclab(simulators.IsaacLab(), **READ),
     "Isaac Lab, no autoreset": lambda: GoalSimulator.isaaclab(
@@ -62,55 +58,36 @@ def assert_rows(observation, episode, step):
 
 
 def test_each_row_is_the_one_of_its_lane_episode_and_step(env):
+    """Rows are compared after all steps, so a step that overwrites earlier ones would be found too."""
+    shapes = {key: space.shape for key, space in env.single_observation_space.items()}
+    assert shapes == {"observation": (3,), "achieved_goal": (2,), "desired_goal": (2,)}
+    assert (env.num_envs, env.device.type, env.single_action_space.shape) == (4, "cpu", (2,))
     first = env.reset()
     episode, t = first["observation"][:, 1].numpy().astype(int), np.zeros(4, int)
     assert_rows(first, episode, t)
-    for i in range(20):
-        step = env.step(ACTION)
+    for i, step in enumerate([env.step(ACTION) for _ in range(20)]):
         t += 1
         truncated = t >= simulators.TIME_LIMIT
         terminated = (t >= length_of(np.arange(4), episode)) & ~truncated
         assert_rows(step.last_observation, episode, t)
         goals = expected(episode, t)
-        assert (
-            step.reward.tolist() == compute_reward(goals["achieved_goal"], goals["desired_goal"], {}).tolist()
-        )
+        rewards = compute_reward(goals["achieved_goal"], goals["desired_goal"], {})
+        assert (step.reward.tolist(), step.reward.dtype) == (rewards.tolist(), torch.float32)
         assert step.terminated.tolist() == terminated.tolist()
         assert step.truncated.tolist() == truncated.tolist()
         assert all(column.tolist() == t.tolist() for column in step.info.values())
         assert (step.first_observation is first) == (i == 0)
-        assert step.reward.dtype == torch.float32
         episode, t = episode + (terminated | truncated), np.where(terminated | truncated, 0, t)
         assert_rows(step.observation, episode, t)
     env.check()
     assert env.notes == []
 
 
-def test_has_the_spaces_of_one_environment(env):
-    assert env.num_envs == 4
-    assert env.device.type == "cpu"
-    assert {key: space.shape for key, space in env.single_observation_space.items()} == {
-        "observation": (3,),
-        "achieved_goal": (2,),
-        "desired_goal": (2,),
-    }
-    assert env.single_action_space.shape == (2,)
-
-
-def test_values_of_a_step_are_not_overwritten_by_the_next_step(env):
-    env.reset()
-    steps = [env.step(ACTION) for _ in range(2)]
-    assert (steps[0].last_observation["observation"][:, 2] == 1).all()
-    assert (steps[0].observation["observation"][:, 2] <= 1).all()
-
-
 def waiting(*_, **__):
     raise AssertionError("a copy to the host waits")
 
 
-@pytest.mark.parametrize(
-    "name", ["generic", "function", "Isaac Lab", "ManiSkill", "Genesis", "ids", "ended rows"]
-)
+@pytest.mark.parametrize("name", ["generic", "Isaac Lab", "ManiSkill", "Genesis", "ids", "ended rows"])
 def test_a_step_waits_only_when_the_checks_are_due(name, monkeypatch):
     env = SIMULATORS[name]()
     env.reset()
@@ -141,10 +118,8 @@ def test_bundled_vector_environments_are_simulators():
         assert step.reward.tolist() == reward.tolist()
         assert step.truncated.tolist() == truncated.tolist()
         for i in np.flatnonzero(terminated | truncated):
-            assert (
-                step.last_observation["observation"][i].tolist()
-                == infos["final_obs"][i]["observation"].tolist()
-            )
+            final = infos["final_obs"][i]["observation"]
+            assert step.last_observation["observation"][i].tolist() == final.tolist()
 
 
 def test_keeps_the_rewards_of_the_simulator():
@@ -153,8 +128,7 @@ def test_keeps_the_rewards_of_the_simulator():
             observation, reward, *rest = super().step(action)
             return observation, 2 * reward[:, None].double(), *rest
 
-    options = {"last_observation": "final_obs", **READ, "compute_reward": lambda *a: 2 * compute_reward(*a)}
-    env = GoalSimulator(Shaped(), reward="simulator", **options)
+    env = wrapped(Shaped(), reward="simulator", compute_reward=lambda *goals: 2 * compute_reward(*goals))
     env.reset()
     assert env.step(ACTION).reward.tolist() == [-2.0] * 4
 
@@ -166,7 +140,7 @@ def test_observations_may_be_nested_and_of_other_dtypes():
             picture = found["policy"].to(torch.uint8).reshape(4, 3, 1)
             return found | {"nested": {"picture": picture, "is_on": found["policy"] > 0}}
 
-    env = GoalSimulator(Nested(), last_observation="final_obs", **READ | {"observation": "nested"})
+    env = wrapped(Nested(), observation="nested")
     assert env.single_observation_space["observation"]["picture"].dtype == np.uint8
     assert env.single_observation_space["observation"]["is_on"].dtype == np.bool_
     for _ in range(5):
@@ -174,11 +148,9 @@ def test_observations_may_be_nested_and_of_other_dtypes():
     assert step.last_observation["observation"]["picture"].dtype == torch.uint8
 
 
-@pytest.mark.parametrize(
-    "further", [{"state": "policy"}, {"state": lambda raw: raw["policy"], "goal": "goals"}]
-)
-def test_further_keys_are_read_stored_and_used_by_critics(further):
-    env = GoalSimulator(Generic(), last_observation="final_obs", **READ, further=further)
+def test_further_keys_are_read_stored_and_used_by_critics():
+    further = {"state": lambda raw: raw["policy"], "goal": "goals"}
+    env = wrapped(Generic(), further=further)
     assert env.single_observation_space.spaces.keys() == {*OBSERVATION_KEYS, *further}
     buffer = DeviceReplayBuffer.for_env(env, steps_per_env=50, termination="keep", seed=0)
     agent = SAC(env.single_observation_space, env.single_action_space, critic_keys=["state"], hidden=(8,))
@@ -222,6 +194,9 @@ class Bad(Generic):
         ({"info_keys": ["success"]}, "info_keys"),
         ({"reward": "sim"}, "reward"),
         ({"compute_reward": lambda *goals: torch.zeros(())}, "compute_reward"),
+        ({"compute_reward": lambda *goals: None}, r"compute_reward must return .*; add a return statement"),
+        ({"achieved_goal": lambda obs: obs["goals"]["achieved"][0]}, r"achieved_goal must have 4 rows, got"),
+        ({"compute_reward": lambda one, two, info: one.sub_(two).sum(-1)}, "compute_reward changed"),
         ({"what": "rows"}, "4 rows"),
         ({"what": "reward"}, "reward"),
         ({"what": "last"}, "last observations"),
@@ -233,16 +208,16 @@ def test_a_mistake_is_an_error_that_names_it(options, message):
     sim = Bad()
     sim.what = options.pop("what", "")
     with pytest.raises(ValueError, match=message):  # noqa: PT012 - the mistake shows at different calls
-        env = GoalSimulator(sim, **{"last_observation": "final_obs", **READ} | options)
+        env = wrapped(sim, **options)
         env.reset()
         env.step(ACTION)
 
 
 def test_needs_a_simulator_and_a_reward():
     with pytest.raises(ValueError, match="num_envs"):
-        GoalSimulator(object(), last_observation="final_obs", **READ)
+        wrapped(object())
     with pytest.raises(TypeError, match="compute_reward"):
-        GoalSimulator(Generic(), last_observation="final_obs", **READ | {"compute_reward": None})
+        wrapped(Generic(), compute_reward=None)
 
 
 def test_a_seed_is_passed_on_or_rejected():
@@ -271,37 +246,18 @@ def test_a_setting_that_loses_last_observations_is_an_error(make, setting, monke
         make()
 
 
-def in_place(achieved_goal, desired_goal, info):
-    return achieved_goal.sub_(desired_goal).abs().sum(-1)
-
-
-def test_a_reward_function_that_changes_its_argument_is_an_error():
-    env = GoalSimulator(Generic(), last_observation="final_obs", **READ | {"compute_reward": in_place})
-    with pytest.raises(ValueError, match=r"compute_reward changed .* in place"):
-        env.step(ACTION)
-    with torch.inference_mode():  # such tensors do not count changes
-        GoalSimulator(Generic(), last_observation="final_obs", **READ).step(ACTION)
-
-
-def test_a_reward_function_that_returns_nothing_is_an_error():
-    silent = READ | {"compute_reward": lambda achieved_goal, desired_goal, info: None}
-    with pytest.raises(ValueError, match=r"compute_reward must return .*None; add a return statement"):
-        GoalSimulator(Generic(), last_observation="final_obs", **silent).step(ACTION)
-
-
-def test_a_reader_of_a_single_row_is_named():
-    reads = READ | {"achieved_goal": lambda obs: obs["goals"]["achieved"][0]}
-    with pytest.raises(ValueError, match=r"achieved_goal must have 4 rows, got shape \(2,\)"):
-        GoalSimulator(Generic(), last_observation="final_obs", **reads)
+def test_steps_in_inference_mode_whose_tensors_do_not_count_changes():
+    with torch.inference_mode():
+        wrapped(Generic()).step(ACTION)
 
 
 def test_a_simulator_that_cannot_reset_some_environments_cannot_return_last_observations():
-    env = GoalSimulator(Generic(), last_observation="returned", **READ)
+    env = wrapped(Generic(), last_observation="returned")
     with pytest.raises(ValueError, match="pass reset_lanes="):
         [env.step(ACTION) for _ in range(10)]
 
 
 def test_a_hindsight_buffer_of_arrays_names_the_buffer_of_tensors():
-    env = GoalSimulator(Generic(), last_observation="final_obs", **READ)
+    env = wrapped(Generic())
     with pytest.raises(TypeError, match="use DeviceReplayBuffer"):
         HindsightReplayBuffer.for_env(env)
