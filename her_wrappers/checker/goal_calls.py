@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from her_wrappers.checker.comparing import close, identical, show, to_arrays
-from her_wrappers.checker.records import StepRecord, spread
+from her_wrappers.checker.records import StepRecord, goals_of, spread
 from her_wrappers.data.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.support.error_texts import describe
@@ -226,7 +226,7 @@ def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
 
 def _pairs_at_threshold(step: StepRecord, reward: GoalCall) -> Iterator[Pair]:
     """Yield two pairs whose desired goals lie just before and just after the success threshold, if found."""
-    achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
+    achieved, desired = goals_of(step)
     if any(leaf.dtype.kind != "f" for leaf in leaves(achieved) + leaves(desired)):
         return  # only float goals have goals between them
     fraction = threshold(achieved, desired, step.info, reward)

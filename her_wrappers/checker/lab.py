@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -45,6 +45,7 @@ from her_wrappers.checker.records import (
     ResetRecord,
     Rollout,
     StepRecord,
+    goals_of,
     split_batches,
     spread,
 )
@@ -107,18 +108,18 @@ MAX_BATCH_BYTES = 2**24
 MAX_STATES = 1000
 """Largest number of states that are searched for the desired goal, and to which a function is fitted."""
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
-def memoized(method: Callable[[Lab, str], Result]) -> Callable[[Lab, str], Result]:
-    """Decorate a method of `Lab`, so that each lab computes the result for a goal function only once."""
+def memoized(function: Callable[Concatenate[Lab, P], Result]) -> Callable[Concatenate[Lab, P], Result]:
+    """Decorate a function of a lab and of hashable arguments: each lab stores its results."""
 
-    @wraps(method)
-    def remember(lab: Lab, name: str) -> Result:
-        results = lab.memory.setdefault(method.__name__, {})
-        if name not in results:
-            results[name] = method(lab, name)
-        result: Result = results[name]
+    @wraps(function)
+    def remember(lab: Lab, *args: P.args, **_: P.kwargs) -> Result:
+        key = (function, *args)
+        result: Result = lab.memory[key] if key in lab.memory else function(lab, *args)
+        lab.memory[key] = result
         return result
 
     return remember
@@ -144,7 +145,7 @@ class Lab:
     batches: Rollout | None = None  # the batches of a vector environment, or None
     mode: AutoresetMode | None = None  # autoreset mode, declared or else suggested by infos
     policy: Policy | None = None  # the user's policy; None for random actions
-    memory: dict[str, Any] = field(default_factory=dict)  # results of `memoized` methods
+    memory: dict[tuple[Any, ...], Any] = field(default_factory=dict)  # results of `memoized` functions
 
     def __post_init__(self) -> None:
         self.failure = self.rollout.failure  # first call that raised, in the run or an experiment, or None
@@ -217,8 +218,7 @@ class Lab:
 
     def call_at(self, name: str, record: ResetRecord | StepRecord) -> CallResult:
         """Call a goal function with the goals and the info of a recorded step or reset."""
-        goals = record.observation
-        return self.call(name, goals["achieved_goal"], goals["desired_goal"], record.info)
+        return self.call(name, *goals_of(record), record.info)
 
     @memoized
     def step_results(self, name: str) -> list[CallResult]:
@@ -302,9 +302,7 @@ class Lab:
         infos = [step.info for step in steps]
         if not self.pairs or name not in self.functions or not all(isinstance(info, dict) for info in infos):
             return ""
-        pairs = self.pairs[:4]
-        for step in self.successes[:4]:
-            pairs.append(Pair(step.observation["achieved_goal"], step.observation["desired_goal"], step.info))
+        pairs = [*self.pairs[:4], *(Pair(*goals_of(step), step.info) for step in self.successes[:4])]
 
         def is_read(key: str, value: Any) -> bool:
             infos = [(p, info) for p in pairs for info in (p.info, {**p.info, key: value})]
@@ -373,22 +371,19 @@ class Lab:
     @cached_property
     def moves(self) -> list[float]:
         """Distance from the achieved goal before each step to that after it; [] if goals differ in size."""
-        try:
-            return [
-                distance(step.before["achieved_goal"], step.observation["achieved_goal"])
-                for step in self.steps
-            ]
-        except (KeyError, TypeError, ValueError):
-            return []  # other rules report goals that are not arrays of one shape
+        key = "achieved_goal"
+        return self._distances(lambda step: (step.before[key], step.observation[key]))
 
     @cached_property
     def distances(self) -> list[float]:
         """Distance from the achieved goal after each step to the desired goal; [] if goals differ in size."""
+        return self._distances(goals_of)
+
+    def _distances(self, goals: Callable[[StepRecord], tuple[Any, Any]]) -> list[float]:
         try:
-            goals = (step.observation for step in self.steps)
-            return [distance(each["achieved_goal"], each["desired_goal"]) for each in goals]
+            return [distance(*goals(step)) for step in self.steps]
         except (KeyError, TypeError, ValueError):
-            return []  # as above
+            return []  # other rules report goals that are not arrays of one shape
 
     # Experiments with the environment itself
 
@@ -596,10 +591,10 @@ def distinct(numbers: Iterable[float | None]) -> list[float]:
     """Return the first finite numbers, at most three, that differ from each other by more than rounding."""
     values: list[float] = []
     for number in numbers:
-        if number is not None and np.isfinite(number) and not any(close(number, each) for each in values):
+        if len(values) == 3 or number is None or not np.isfinite(number):
+            continue
+        if not any(close(number, each) for each in values):
             values.append(number)
-            if len(values) == 3:
-                break
     return values
 
 
@@ -607,12 +602,12 @@ def _goal_shapes(observation: Any) -> Any:
     """Return the shape of both goals; None if the shapes differ, or a goal is missing or not numeric."""
     if not isinstance(observation, dict) or not set(OBSERVATION_KEYS) <= observation.keys():
         return None
+    goals = [observation[key] for key in OBSERVATION_KEYS[1:]]
     try:
-        achieved, desired = (map_tree(np.shape, observation[key]) for key in OBSERVATION_KEYS[1:])
+        achieved, desired = (map_tree(np.shape, goal) for goal in goals)
     except ValueError:  # lists of unequal length are not arrays
         return None
-    arrays = [leaf for key in OBSERVATION_KEYS[1:] for leaf in leaves(observation[key])]
-    has_numbers = all(array.dtype.kind in NUMBERS for array in arrays)
+    has_numbers = all(leaf.dtype.kind in NUMBERS for goal in goals for leaf in leaves(goal))
     return achieved if achieved == desired and has_numbers else None
 
 

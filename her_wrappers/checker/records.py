@@ -92,6 +92,11 @@ class StepRecord:
         return f"episode {self.episode}, step {self.t}"
 
 
+def goals_of(record: ResetRecord | StepRecord) -> tuple[Any, Any]:
+    """Return the achieved and the desired goal after a reset or a step."""
+    return record.observation["achieved_goal"], record.observation["desired_goal"]
+
+
 @dataclass(frozen=True)
 class FailedCall:
     """A call of the environment that raised an exception."""
