@@ -114,8 +114,10 @@ def check_goal_env(
             else:
                 lab = Lab(spaces.Dict(), Rollout(failure=failure))
                 findings = GOAL_ENV_RULES.judge(lab, [GOAL_ENV_RULES["GE000"]])
-            early = f"the run stopped early, after {len(lab.steps)} steps: {lab.rollout.cut_off}"
-            cut = [NotExercised(early)] if lab.rollout.cut_off else []
+            gaps = unmet_needs(lab, rules)
+            if lab.rollout.cut_off:
+                reason = f"the run stopped early, after {len(lab.steps)} steps: {lab.rollout.cut_off}"
+                gaps = [NotExercised(reason), *gaps]
             report = Report(
                 target=env_name(env),
                 seed=seed,
@@ -123,7 +125,7 @@ def check_goal_env(
                 episodes=len(lab.rollout.resets),
                 successes=len(lab.successes),
                 findings=tuple(findings),
-                not_exercised=(*cut, *unmet_needs(lab, rules)),
+                not_exercised=tuple(gaps),
             )
             if lab.rollout.policy_error is not None:
                 lab.rollout.policy_error.report = report

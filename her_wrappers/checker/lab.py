@@ -161,18 +161,10 @@ class Lab:
         except ValueError as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             run.failure = FailedCall("", "get_wrapper_attr()", cause)
-        lab = cls(
-            env.observation_space,
-            run,
-            {name: function for name, function in functions.items() if callable(function)},
-            arrays_in(env.unwrapped),
-            env,
-            replicas,
-            budget.seed,
-            budget.reset_options,
-            reward_type,
-            policy=budget.policy,
-        )
+        functions = {name: function for name, function in functions.items() if callable(function)}
+        lab = cls(env.observation_space, run, functions, arrays_in(env.unwrapped), env, replicas)
+        lab.seed, lab.policy, lab.reset_options = budget.seed, budget.policy, budget.reset_options
+        lab.reward_type = reward_type
         if isinstance(env, gym.vector.VectorEnv):
             lab.batches, lab.mode = run, autoreset_mode(env, run)
             lab.observation_space = env.single_observation_space
@@ -334,7 +326,7 @@ class Lab:
     def success_reward(self) -> float | None:
         """Reward of a reached goal: the largest reward of a pair of equal goals; None if it is unknown."""
         results = zip(self.pair_results(REWARD), self.pairs, strict=False)
-        numbers = [result.number for result, pair in results if pair.is_self]
+        numbers = (result.number for result, pair in results if pair.is_self)
         return max((number for number in numbers if number is not None), default=None)
 
     @cached_property
@@ -478,36 +470,29 @@ class Lab:
     ) -> Divergence | None:
         """Repeat the beginning of the run on a replica, and return the first difference, or None.
 
-        Observations, rewards, terminations and truncations are compared; infos are not. ``before_step`` is
-        called with each recorded step before the replica takes this step.
+        Infos are not compared. ``before_step`` is called with each recorded step before it is repeated.
         """
-        resets = iter(self.run.resets)
-        episode = -1
+        resets, episode = iter(self.run.resets), -1
         for step in self.run.steps[: self.replay_length]:
             while episode < step.episode:  # two resets may follow each other without a step between them
                 record = next(resets)
                 episode = record.episode
-                found = compare_reset(record, replica)
-                if found:
+                if found := compare_reset(record, replica):
                     return found
             before_step(step)
             observation, *repeated, _ = call_step(replica, copy_tree(step.action))
             outcome = {name: getattr(step, name) for name in OUTCOME}
             found = divergence(step.place, step.observation, observation)
-            found = found or divergence(step.place, outcome, dict(zip(OUTCOME, repeated, strict=True)))
-            if found:
+            if found := found or divergence(step.place, outcome, dict(zip(OUTCOME, repeated, strict=True))):
                 return found
         return None
 
     @cached_property
     def first_divergence(self) -> Divergence | None:
-        """First difference between the run and its replay on a replica, or None if both are equal.
-
-        Before each step of the replay, a second replica takes a step, so that the replay differs if
-        environments share state, such as class attributes.
-        """
+        """First difference between the run and its replay on a replica, or None if both are equal."""
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
+            # A second replica takes steps too, in case environments share state, such as class attributes.
             steps = walk(self.replica(), self.policy, self.seed + 1)
             next(steps)
             found = self.replay(replica, lambda step: next(steps))
@@ -528,11 +513,7 @@ class Lab:
 
     @memoized
     def changed_result(self, name: str) -> str:
-        """Return a sentence about a result that depends on the state of the environment; empty if none does.
-
-        The function of a replica is called at the steps of episodes, and that of the environment at the end
-        of the run. Each call is repeated with the same arguments after a reset, and the results are compared.
-        """
+        """Return a sentence about a result that differs for the same arguments after a reset, or ''."""
         if self.pairs and name in self.functions:
             calls = self.on_replica(partial(self._call_during_episodes, name)) or []
             later = zip(self.pair_results(name), self.later_results(name), strict=False)
@@ -551,19 +532,15 @@ class Lab:
         if not callable(function):
             return []
         calls: list[tuple[str, tuple[Any, ...], CallResult]] = []
-
-        def call(place: str, observation: Any, info: Any, t: int) -> None:
+        count = max(self.replay_length, MIN_CLOCK_STEPS)
+        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
+            place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
             pair = self.pairs[t % len(self.pairs)]
             arguments = [(pair.achieved, pair.desired, pair.info)]
             if self.batches is None:
                 achieved, desired = observation["achieved_goal"], observation["desired_goal"]
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
-            calls.extend((place, each, call_function(function, *each)) for each in arguments)
-
-        count = max(self.replay_length, MIN_CLOCK_STEPS)
-        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
-            place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
-            call(place, observation, info, t)
+            calls += [(place, each, call_function(function, *each)) for each in arguments]
         replica.reset(seed=self.seed + 1)
         return [(place, first, call_function(function, *each)) for place, each, first in calls]
 

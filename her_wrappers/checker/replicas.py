@@ -27,8 +27,8 @@ Factory: TypeAlias = Callable[[], CheckedEnv]
 class Replicas:
     """Makes replicas of an environment, and closes them when the ``with`` block ends.
 
-    ``factory`` is the user's function that made ``env``, or None. Create this object before the first reset
-    of ``env``: without a factory, it copies the unused ``env``, in case the spec cannot make replicas.
+    ``factory`` is the user's function that made ``env``, or None. Without it, the constructor copies ``env``,
+    which must be unused, in case the spec cannot make replicas.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:

@@ -177,14 +177,6 @@ class ReadsTheBuffer(DenseReach, breaks="GE121"):
         return base.ravel()[: goal.size].reshape(goal.shape)
 
 
-class TerminationSortsInPlace(DenseReach, breaks="GE121"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        order = achieved_goal.copy()
-        achieved_goal.sort(axis=-1)
-        achieved_goal[:] = order
-        return super().compute_terminated(achieved_goal, desired_goal, info)
-
-
 class SubtractsAndAddsBack(IntegerReach, breaks="GE121"):
     """compute_reward changes integer goals in place, and then restores them exactly."""
 
@@ -209,19 +201,6 @@ class ConcatenatesInItsOwnOrder(GoalFromPosition, breaks="GE121"):
     def is_success(self, achieved_goal, desired_goal):
         goals = [np.concatenate(list(goal.values()), axis=-1) for goal in (achieved_goal, desired_goal)]
         return self.distance(*(goal * [1, 3] for goal in goals)) < 0.4
-
-
-class OneOutputArray(DenseReach, breaks="GE122"):
-    output = None
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = super().compute_reward(achieved_goal, desired_goal, info)
-        if not np.ndim(reward):
-            return reward
-        if self.output is None or len(self.output) < len(reward):
-            self.output = np.empty(max(100, len(reward)))
-        self.output[: len(reward)] = reward
-        return self.output[: len(reward)]
 
 
 class TerminationInOneArray(Reach, breaks="GE122"):

@@ -26,16 +26,6 @@ class UnseededDynamics(Reach, breaks="GE401"):
         return super().move(action + np.random.default_rng().normal(0, 0.1, 2))
 
 
-class SeedsTheGlobalGenerator(Reach, breaks="GE401"):
-    def reset(self, *, seed=None, options=None):
-        if seed is not None:
-            np.random.seed(seed)  # noqa: NPY002 - the fault
-        return super().reset(seed=seed)
-
-    def move(self, action):
-        return super().move(action + np.random.normal(0, 0.1, 2))  # noqa: NPY002 - the fault
-
-
 class CarriesStateOver(Reach, breaks="GE401"):
     def draw_start(self):
         position, goal = super().draw_start()

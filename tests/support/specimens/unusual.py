@@ -118,15 +118,11 @@ class Momentum(Reach):
 class StrictOptions(Reach):
     """reset raises ValueError for unknown options."""
 
-    def reset(self, *, seed=None, options=None):
-        if options and set(options) - {"goal"}:
+    def use_options(self, options):
+        if set(options or {}) - {"goal"}:
             raise ValueError(f"unknown options {options}")
-        observation, info = super().reset(seed=seed)
         if options:
             self.goal = np.float32(options["goal"])
-            observation = self.observe()
-            info = self.inform(observation)
-        return observation, info
 
 
 class ImageObservation(Reach):

@@ -101,22 +101,6 @@ class CellAndOffset(GoalFromPosition):
         return (achieved_goal["cell"] == desired_goal["cell"]) & (distance < 0.5)
 
 
-class NestedGoal(GoalFromPosition):
-    line = spaces.Box(-1, 1, (1,), np.float32)
-    goal_space = spaces.Dict({
-        "arm": spaces.Dict({"x": line}),
-        "hand": spaces.Tuple([line, spaces.Discrete(2)]),
-    })
-
-    def goal_of(self, position):
-        return {"arm": {"x": position[:1].copy()}, "hand": (position[1:].copy(), np.int64(position[0] > 0))}
-
-    def is_success(self, achieved_goal, desired_goal):
-        across = np.abs(achieved_goal["arm"]["x"] - desired_goal["arm"]["x"])[..., 0]
-        along = np.abs(achieved_goal["hand"][0] - desired_goal["hand"][0])[..., 0]
-        return (across < 0.4) & (along < 0.4) & (achieved_goal["hand"][1] == desired_goal["hand"][1])
-
-
 class MaskedGoal(GoalFromPosition):
     """Success depends on the coordinates that the mask of the desired goal selects."""
 
@@ -144,13 +128,6 @@ class Cells(GoalFromPosition):
 
     def is_success(self, achieved_goal, desired_goal):
         return (achieved_goal == desired_goal).all(-1)
-
-
-class Quadrants(Cells):
-    goal_space = spaces.MultiBinary(2)
-
-    def goal_of(self, position):
-        return (position > 0).astype(np.int8)
 
 
 class NumberedCells(GoalFromPosition):
@@ -233,6 +210,6 @@ class UnboundedGoals(GoalFromPosition):
 
 
 GOALS = [
-    CellAndOffset, NestedGoal, MaskedGoal, Cells, Quadrants, NumberedCells,
+    CellAndOffset, MaskedGoal, Cells, NumberedCells,
     ByteGoals, LargeIntegers, HalfPrecisionGoals, GoalWithoutAxes, LongGoals, UnboundedGoals,
 ]  # fmt: skip
