@@ -1,6 +1,5 @@
 """Each finding of `test_verdicts.py` reproduced by a few lines that do not use her_wrappers."""
 
-import functools
 import inspect
 import warnings
 
@@ -24,13 +23,18 @@ def make(name):
     return env
 
 
-shared = functools.cache(make)
+@pytest.fixture(scope="module")
+def started():
+    """Return a function that resets an environment, which tests share, and returns it with the results."""
+    envs = {}
 
+    def start(name):
+        envs[name] = envs.get(name) or make(name)
+        return envs[name], *envs[name].reset(seed=0)
 
-def started(name):
-    """Return an environment that tests share, and the observation and info of a reset."""
-    env = shared(name)
-    return env, *env.reset(seed=0)
+    yield start
+    for env in envs.values():
+        env.close()
 
 
 def random_step(env):
@@ -46,7 +50,7 @@ def parameters(env):
 
 
 @pytest.mark.parametrize("name", FETCH_AND_HAND)
-def test_ge117_ge203_a_parameter_is_named_goal_and_the_flag_is_a_float_and_absent_at_reset(name):
+def test_ge117_ge203_a_parameter_is_named_goal_and_the_flag_is_a_float_and_absent_at_reset(name, started):
     env, _, info = started(name)
     assert parameters(env) == ["achieved_goal", "goal", "info"]
     assert "is_success" not in info
@@ -54,14 +58,14 @@ def test_ge117_ge203_a_parameter_is_named_goal_and_the_flag_is_a_float_and_absen
 
 
 @pytest.mark.parametrize("name", MAZES)
-def test_ge203_the_flag_is_named_success(name):
+def test_ge203_the_flag_is_named_success(name, started):
     env, _, info = started(name)
     assert "success" in info
     assert "is_success" not in info.keys() | random_step(env)[-1].keys()
 
 
 @pytest.mark.parametrize("name", FLIPS)
-def test_ge117_ge203_bit_flipping_has_no_flag_at_reset_and_another_name_of_a_parameter(name):
+def test_ge117_ge203_bit_flipping_has_no_flag_at_reset_and_another_name_of_a_parameter(name, started):
     env, _, info = started(name)
     assert "_info" in parameters(env)
     assert "is_success" not in info
@@ -69,13 +73,13 @@ def test_ge117_ge203_bit_flipping_has_no_flag_at_reset_and_another_name_of_a_par
 
 
 @pytest.mark.parametrize("name", [*FETCH_AND_HAND, *MAZES])
-def test_ge206_compute_terminated_returns_one_value_for_a_batch(name):
+def test_ge206_compute_terminated_returns_one_value_for_a_batch(name, started):
     env, observation, _ = started(name)
     goals = np.stack([observation["achieved_goal"]] * 3)
     assert np.shape(get_function(env, "compute_terminated")(goals, goals, {})) == ()
 
 
-def test_ge206_this_value_is_wrong_where_success_terminates_point_maze():
+def test_ge206_this_value_is_wrong_where_success_terminates_point_maze(started):
     env, observation, _ = started("PointMaze_UMaze-v3, continuing_task=False")
     terminated = get_function(env, "compute_terminated")
     goal = observation["achieved_goal"]
@@ -83,7 +87,7 @@ def test_ge206_this_value_is_wrong_where_success_terminates_point_maze():
     assert not terminated(np.stack([goal, goal]), np.stack([goal, goal + 3]), {})
 
 
-def test_ge104_pen_rewards_raise_for_two_goals_and_are_wrong_for_more():
+def test_ge104_pen_rewards_raise_for_two_goals_and_are_wrong_for_more(started):
     """A line of _goal_distance indexes rows instead of Euler angles."""
     env, observation, _ = started("HandManipulatePen-v1")
     reward = get_function(env, "compute_reward")
@@ -106,7 +110,7 @@ def test_ge116_compute_reward_returns_none_for_an_unknown_reward_type():
     assert get_function(env, "compute_reward")(goal, goal, {}) is None
 
 
-def test_ge303_point_maze_changes_its_goal_within_an_episode():
+def test_ge303_point_maze_changes_its_goal_within_an_episode(started):
     env, observation, _ = started("PointMaze_Open-v3, reset_target=True")
     env.unwrapped.goal = observation["achieved_goal"].copy()
     first, _, terminated, truncated, _ = env.step(np.zeros(2))
@@ -115,7 +119,7 @@ def test_ge303_point_maze_changes_its_goal_within_an_episode():
     assert not np.array_equal(first["desired_goal"], second["desired_goal"])
 
 
-def test_kitchen_has_no_flag_no_batches_no_termination_and_shares_the_goal():
+def test_kitchen_has_no_flag_no_batches_no_termination_and_shares_the_goal(started):
     env, observation, info = started("FrankaKitchen-v1")
     achieved, desired = observation["achieved_goal"], observation["desired_goal"]
     # GE201
@@ -131,16 +135,13 @@ def test_kitchen_has_no_flag_no_batches_no_termination_and_shares_the_goal():
 
 
 @pytest.mark.parametrize("name", PANDA)
-def test_ge401_panda_draws_unseeded_goals_at_each_reset_without_a_seed(name):
-    env, goals = shared(name), []
-    for _ in range(2):
-        env.reset(seed=0)
-        goals.append(env.reset()[0]["desired_goal"])
+def test_ge401_panda_draws_unseeded_goals_at_each_reset_without_a_seed(name, started):
+    goals = [started(name)[0].reset()[0]["desired_goal"] for _ in range(2)]
     assert not np.array_equal(*goals)
 
 
 @pytest.mark.parametrize("name", PANDA)
-def test_ge204_success_terminates_panda_which_has_no_compute_terminated(name):
+def test_ge204_success_terminates_panda_which_has_no_compute_terminated(name, started):
     env, observation, _ = started(name)
     env.unwrapped.task.goal = observation["achieved_goal"].copy()
     *_, terminated, _, info = env.step(np.zeros(env.action_space.shape, np.float32))
@@ -149,7 +150,7 @@ def test_ge204_success_terminates_panda_which_has_no_compute_terminated(name):
     assert not env.has_wrapper_attr("compute_terminated")
 
 
-def test_ge005_panda_objects_turn_faster_than_their_space_allows():
+def test_ge005_panda_objects_turn_faster_than_their_space_allows(started):
     env, observation, _ = started("PandaPush-v3")
     space = env.observation_space["observation"]
     for t in range(3000):
@@ -183,7 +184,7 @@ def test_parking_replaces_spaces_shares_the_action_and_subtracts_five_for_a_cras
 
 
 @pytest.mark.parametrize("name", [name for name in FLIPS if "discrete" not in name])
-def test_ge108_bit_flipping_returns_a_row_for_one_goal_and_raises_for_none(name):
+def test_ge108_bit_flipping_returns_a_row_for_one_goal_and_raises_for_none(name, started):
     env, observation, _ = started(name)
     goal = observation["achieved_goal"]
     assert env.compute_reward(goal, goal, {}).shape == (1,)
@@ -191,14 +192,14 @@ def test_ge108_bit_flipping_returns_a_row_for_one_goal_and_raises_for_none(name)
         env.compute_reward(goal[None][:0], goal[None][:0], {})
 
 
-def test_ge105_bit_flipping_with_integers_returns_one_reward_for_a_batch():
+def test_ge105_bit_flipping_with_integers_returns_one_reward_for_a_batch(started):
     env, _, _ = started("BitFlippingEnv, discrete_obs_space=True")
     goals = np.array([3, 5])
     assert env.compute_reward(goals, goals, {}).shape == (1,)
 
 
 @pytest.mark.parametrize("name", FLIPS)
-def test_ge204_success_terminates_bit_flipping_which_has_no_compute_terminated(name):
+def test_ge204_success_terminates_bit_flipping_which_has_no_compute_terminated(name, started):
     env, _, _ = started(name)
     env.state = env.desired_goal.copy()
     env.state[0] = 1 - env.state[0]

@@ -1,5 +1,7 @@
 """Comparisons of values: exact, up to rounding, and of memory."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -39,13 +41,8 @@ def test_nested_values_are_compared_part_by_part():
     assert not identical(None, {})
 
 
-class Node:
-    def __init__(self, **parts):
-        self.__dict__ |= parts
-
-
 def test_arrays_are_found_in_containers_and_attributes_with_cycles():
-    node = Node(goal=ROW, child=Node(parts=[{"a": ROW}]))
+    node = SimpleNamespace(goal=ROW, child=SimpleNamespace(parts=[{"a": ROW}]))
     node.child.parent = node
     assert [name for name, _ in arrays_in(node)] == ["goal", "child/parts/0/a"]
 

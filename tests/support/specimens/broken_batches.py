@@ -11,7 +11,8 @@ from tests.support.specimens.reach import (
     from_infos,
     goal_dict,
     goals,
-    wrong_function,
+    wrong_end,
+    wrong_reward,
 )
 from tests.support.specimens.unusual_goals import GoalFromPosition, GridGoals
 
@@ -22,7 +23,7 @@ def is_batch(goal):
     return np.ndim(goal) > 1
 
 
-wrong_function("GE104", "BranchesOnDistance", lambda env, a, d, _: 0.0 if env.is_success(a, d) else -1.0)
+wrong_reward("GE104", "BranchesOnDistance", lambda env, a, d, _: 0.0 if env.is_success(a, d) else -1.0)
 
 
 class MadeForPairs(Reach, breaks="GE104"):
@@ -32,7 +33,7 @@ class MadeForPairs(Reach, breaks="GE104"):
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
-wrong_function("GE105", "NormOverEverything", lambda env, a, d, _: -np.linalg.norm(a - d), DenseReach)
+wrong_reward("GE105", "NormOverEverything", lambda env, a, d, _: -np.linalg.norm(a - d), DenseReach)
 
 
 class ReducesFirstAxis(DenseReach, breaks="GE105"):
@@ -53,9 +54,9 @@ def row_for_one_goal(env, achieved_goal, desired_goal, info):
     return env.is_success(np.atleast_2d(achieved_goal), np.atleast_2d(desired_goal))
 
 
-wrong_function("GE108", "OneGoalGivesOneRow", lambda *call: row_for_one_goal(*call) - 1.0, FlagReward)
-wrong_function("GE108", "TerminationOfOneGoalHasARow", row_for_one_goal, of="compute_terminated")
-wrong_function("GE108", "SqueezesBatchOfOne", lambda *call: np.squeeze(reward(*call)))
+wrong_reward("GE108", "OneGoalGivesOneRow", lambda *call: row_for_one_goal(*call) - 1.0, FlagReward)
+wrong_end("GE108", "TerminationOfOneGoalHasARow", row_for_one_goal)
+wrong_reward("GE108", "SqueezesBatchOfOne", lambda *call: np.squeeze(reward(*call)))
 
 
 class FailsOnEmptyBatch(DenseReach, breaks="GE108"):
@@ -72,7 +73,7 @@ class NeedsInfoKey(Reach, breaks="GE113"):
         return super().compute_reward(achieved_goal, desired_goal, info) - info["cost"]
 
 
-wrong_function("GE113", "NeedsInfoAsDict", lambda *call: reward(*call) - call[-1].get("cost", 0.0))
+wrong_reward("GE113", "NeedsInfoAsDict", lambda *call: reward(*call) - call[-1].get("cost", 0.0))
 
 
 class RewardNeedsInfoAsList(Reach, breaks="GE113"):

@@ -14,7 +14,7 @@ from tests.support.specimens.reach import (
     from_infos,
     goal_dict,
     goals,
-    wrong_function,
+    wrong_reward,
 )
 
 
@@ -92,8 +92,8 @@ class TerminationChangesGoals(DenseReach, breaks="GE109"):
         return np.zeros(np.shape(achieved_goal)[:-1], bool)
 
 
-wrong_function("GE110", "UsesOwnGoal", lambda env, a, d, _: env.is_success(a, env.goal) - 1.0)
-wrong_function(
+wrong_reward("GE110", "UsesOwnGoal", lambda env, a, d, _: env.is_success(a, env.goal) - 1.0)
+wrong_reward(
     "GE110", "UsesElapsedTime", lambda env, a, d, _: -env.distance(a, d) - env.elapsed / 10, DenseReach
 )
 
@@ -179,7 +179,7 @@ class TerminationMovesThePoint(Reach, breaks="GE112"):
         return self.is_success(achieved_goal, desired_goal)
 
 
-wrong_function("GE114", "LogAtZero", lambda env, a, d, _: -np.log(env.distance(a, d)), DenseReach)
+wrong_reward("GE114", "LogAtZero", lambda env, a, d, _: -np.log(env.distance(a, d)), DenseReach)
 
 
 class ReturnsNothing(DenseReach, breaks="GE114"):
@@ -190,7 +190,7 @@ class ReturnsNothing(DenseReach, breaks="GE114"):
         return -1.0
 
 
-wrong_function("GE115", "ReversedComparison", lambda env, a, d, _: -np.float32(env.is_success(a, d)))
+wrong_reward("GE115", "ReversedComparison", lambda env, a, d, _: -np.float32(env.is_success(a, d)))
 
 
 class OnlyOwnGoals(Reach, breaks="GE115"):

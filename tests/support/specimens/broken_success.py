@@ -11,7 +11,7 @@ from tests.support.specimens.reach import (
     Specimen,
     from_infos,
     goal_dict,
-    wrong_function,
+    wrong_end,
     wrong_info,
 )
 
@@ -60,22 +60,11 @@ class NeverEndsByItself(DenseReach):
         return False
 
 
-TERMINATED = "compute_terminated"
-wrong_function(
-    "GE205", "TerminationNeverRelabeled", lambda env, a, d, _: a[..., 0] > 9, EndsBySuccess, TERMINATED
-)
-wrong_function(
-    "GE205",
-    "TerminationWithOtherRadius",
-    lambda env, a, d, _: env.distance(a, d) < 0.5,
-    EndsBySuccess,
-    TERMINATED,
-)
-wrong_function("GE205", "TerminationNotImplemented", without_implementation, NeverEndsByItself, TERMINATED)
-wrong_function("GE206", "OneTerminationForABatch", lambda *call: False, DenseReach, TERMINATED)
-wrong_function(
-    "GE206", "TerminationRaisesOnBatches", lambda env, a, d, _: bool(env.is_success(a, d)), of=TERMINATED
-)
+wrong_end("GE205", "TerminationNeverRelabeled", lambda env, a, d, _: a[..., 0] > 9, EndsBySuccess)
+wrong_end("GE205", "TerminationWithOtherRadius", lambda env, a, d, _: env.distance(a, d) < 0.5, EndsBySuccess)
+wrong_end("GE205", "TerminationNotImplemented", without_implementation, NeverEndsByItself)
+wrong_end("GE206", "OneTerminationForABatch", lambda *call: False, DenseReach)
+wrong_end("GE206", "TerminationRaisesOnBatches", lambda env, a, d, _: bool(env.is_success(a, d)))
 
 
 class TerminatesBeforeSuccess(Reach, breaks="GE205"):
@@ -147,14 +136,8 @@ class SuccessTruncates(Reach, breaks="GE208"):
         return observation, reward, terminated, truncated or info["is_success"], info
 
 
-class TerminationReadsTheClock(Reach, breaks="GE209"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal) | (self.elapsed >= self.horizon)
-
-
-class TerminationReadsTheFlag(Reach, breaks="GE209"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return from_infos("is_success", info, False)
+wrong_end("GE209", "TerminationReadsTheClock", lambda env, a, d, _: env.is_success(a, d) | (env.elapsed > 19))
+wrong_end("GE209", "TerminationReadsTheFlag", lambda *call: from_infos("is_success", call[-1], False))
 
 
 class TerminationReadsTheOldGoal(Reach, breaks="GE209"):

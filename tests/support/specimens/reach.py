@@ -1,5 +1,7 @@
 """Reach: a correct environment, of which most broken specimens are subclasses with one fault."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -154,10 +156,13 @@ def wrong_info(code, name, change, base=Reach):
     return type(name, (base,), {"inform": inform}, breaks=code)
 
 
-def wrong_function(code, name, function, base=Reach, of="compute_reward"):
-    """Add a specimen whose goal function is ``function(env, achieved_goal, desired_goal, info)``."""
+def wrong_reward(code, name, function, base=Reach, replaced="compute_reward"):
+    """Add a specimen whose compute_reward is ``function(env, achieved_goal, desired_goal, info)``."""
 
     def compute(self, achieved_goal, desired_goal, info):
         return function(self, achieved_goal, desired_goal, info)
 
-    return type(name, (base,), {of: compute}, breaks=code)
+    return type(name, (base,), {replaced: compute}, breaks=code)
+
+
+wrong_end = partial(wrong_reward, replaced="compute_terminated")
