@@ -204,33 +204,38 @@ def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
         if owns_resources(replica) or compare_reset(start, replica):
             return
         own = start.observation["desired_goal"]
-        with contextlib.suppress(Exception):  # errors of copied environments, which no user makes
-            others = [step.observation["achieved_goal"] for step in spread(steps, 3)]
-            others += [record.observation["desired_goal"] for record in spread(lab.rollout.resets[1:], 3)]
-            for goal in (own, own, *others):  # the second time, copies with a common simulator differ
-                env = _with_goal(replica, own, goal)
-                for step in steps:
-                    observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
-                    expected = step.observation | {"desired_goal": goal}
-                    found = {key: first_difference(expected[key], observation[key]) for key in expected}
-                    changed = {key: difference for key, difference in found.items() if difference}
-                    if "desired_goal" in changed or step.terminated or step.truncated:
-                        break  # the goal was not set, or the episode ended
-                    if changed and goal is own:
-                        return  # copies differ for another reason, such as a common simulator
-                    has_ended = terminated or truncated  # perhaps within a repeated action
-                    counts = {"observation": [*changed] == ["observation"], "achieved_goal": not has_ended}
-                    for key in (key for key in changed if counts.get(key)):
-                        path, value, other = changed[key]
-                        rest = " and all else is equal" if key == "observation" else ""
-                        values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
-                        effects.setdefault(key, Violation(f"{key}{path} is {values}", step.place))
-                    if changed or has_ended:
-                        break
+        others = [step.observation["achieved_goal"] for step in spread(steps, 3)]
+        others += [record.observation["desired_goal"] for record in spread(lab.rollout.resets[1:], 3)]
+        for goal in (own, own, *others):  # the second time, copies with a common simulator differ
+            step, changed, has_ended = _first_change(replica, own, goal, steps)
+            if changed and goal is own:
+                return  # copies differ for another reason, such as a common simulator
+            for key, (path, value, other) in changed.items():
+                rest = " and all else is equal" if key == "observation" else ""
+                values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
+                # An action that is repeated until the goal is reached changes the last achieved goal only.
+                if (key == "observation" and len(changed) == 1) or (key == "achieved_goal" and not has_ended):
+                    effects.setdefault(key, Violation(f"{key}{path} is {values}", step.place))
 
     if lab.batches is None:
         lab.on_replica(experiment)
     return effects
+
+
+def _first_change(replica: CheckedEnv, own: Any, goal: Any, steps: list[StepRecord]) -> tuple[Any, Any, bool]:
+    """Repeat steps with another goal; return the first step with a change, {key: change}, and its end."""
+    with contextlib.suppress(Exception):  # errors of copied environments, which no user makes
+        env = _with_goal(replica, own, goal)
+        for step in steps:
+            observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
+            expected = step.observation | {"desired_goal": goal}
+            found = {key: first_difference(expected[key], observation[key]) for key in expected}
+            changed = {key: difference for key, difference in found.items() if difference}
+            if "desired_goal" in changed or step.terminated or step.truncated:
+                break  # the goal was not set, or the episode ended
+            if changed or terminated or truncated:
+                return step, changed, terminated or truncated
+    return None, {}, False
 
 
 def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
