@@ -116,10 +116,11 @@ def memoized(function: Callable[Concatenate[Lab, P], Result]) -> Callable[Concat
     """Decorate a function of a lab and of hashable arguments: each lab stores its results."""
 
     @wraps(function)
-    def remember(lab: Lab, *args: P.args, **_: P.kwargs) -> Result:
+    def remember(lab: Lab, /, *args: P.args, **kwargs: P.kwargs) -> Result:
         key = (function, *args)
-        result: Result = lab.memory[key] if key in lab.memory else function(lab, *args)
-        lab.memory[key] = result
+        if key not in lab.memory:
+            lab.memory[key] = function(lab, *args, **kwargs)
+        result: Result = lab.memory[key]
         return result
 
     return remember
