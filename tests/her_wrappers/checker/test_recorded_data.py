@@ -24,9 +24,8 @@ def found(env, *codes, **options):
 
 class CellMissingAtReset(CellAndOffset):
     def as_returned(self, observation):
-        if not self.elapsed:
-            del observation["achieved_goal"]["cell"]
-        return observation
+        offset = {"offset": observation["achieved_goal"]["offset"]}
+        return observation if self.elapsed else observation | {"achieved_goal": offset}
 
 
 class PartMissing(FurtherKey):

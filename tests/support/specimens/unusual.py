@@ -8,66 +8,44 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from her_wrappers import EpisodeRecorder, GoalEnvChecker
 from her_wrappers.repairs import BooleanSuccess, CastObservation, CopyObservation
-from tests.support.specimens import unusual_goals
 from tests.support.specimens.broken_episodes import ReusesArrays
 from tests.support.specimens.broken_spaces import Float64InFloat32Space
 from tests.support.specimens.broken_success import FlagIsFloat
 from tests.support.specimens.masks import ActionMask
 from tests.support.specimens.reach import SQUARE, DenseReach, Reach, from_infos, goal_dict
+from tests.support.specimens.unusual_goals import GOALS, CellAndOffset, ImageGoals, MaskedGoal, UnboundedGoals
 
 
 class ActsBy(Reach):
-    """Actions are elements of the space ``actions``."""
+    """Actions are elements of a space, and a function computes the direction of the move."""
 
-    def __init__(self):
+    def __init__(self, space, direction):
         super().__init__()
-        self.action_space = self.actions
+        self.action_space, self.direction = space, direction
 
     def move(self, action):
         return super().move(np.asarray(self.direction(action), float))
 
 
-class NumberedActions(ActsBy):
-    actions = spaces.Discrete(4, start=1)
-
-    def direction(self, action):
-        return [(1, 0), (0, 1), (-1, 0), (0, -1)][action - 1]
+def box(high, shape=(2,), dtype=np.float32):
+    return spaces.Box(-high, high, shape, dtype)
 
 
-class Switches(ActsBy):
-    actions = spaces.MultiBinary(4)
-
-    def direction(self, action):
-        return action[:2].astype(int) - action[2:]
-
-
-class DictActions(ActsBy):
-    actions = spaces.Dict({"speed": spaces.Box(0, 1, (), np.float32), "turn": spaces.Discrete(4)})
-
-    def direction(self, action):
-        angle = action["turn"] * np.pi / 2
-        return action["speed"] * np.array([np.cos(angle), np.sin(angle)])
-
-
-class TupleActions(ActsBy):
-    actions = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (1,), np.float32)])
-
-    def direction(self, action):
-        return action[0] - 1, action[1][0]
-
-
-class UnboundedActions(ActsBy):
-    actions = spaces.Box(-np.inf, np.inf, (2,), np.float32)
-
-    def direction(self, action):
-        return np.tanh(action)
-
-
-class IntegerActions(ActsBy):
-    actions = spaces.Box(-3, 3, (2,), np.int32)
-
-    def direction(self, action):
-        return action / 3
+DIRECTIONS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
+ACTIONS = {
+    "numbered actions": (spaces.Discrete(4, start=1), lambda action: DIRECTIONS[action - 1]),
+    "switches": (spaces.MultiBinary(4), lambda action: action[:2].astype(int) - action[2:]),
+    "dict actions": (
+        spaces.Dict(speed=box(1, ()), turn=spaces.Discrete(4)),
+        lambda action: action["speed"] * DIRECTIONS[action["turn"]],
+    ),
+    "tuple actions": (
+        spaces.Tuple([spaces.Discrete(3), box(1, ())]),
+        lambda action: (action[0] - 1, action[1]),
+    ),
+    "unbounded actions": (box(np.inf), np.tanh),
+    "integer actions": (box(3, dtype=np.int32), lambda action: action / 3),
+}
 
 
 class SeededByHand(Reach):
@@ -229,22 +207,21 @@ WRAPPED = {
     "repaired arrays": inside(ReusesArrays, CopyObservation, limited),
     "repaired dtypes": inside(Float64InFloat32Space, CastObservation),
     "repaired flag": inside(FlagIsFloat, BooleanSuccess, limited, wrappers.RecordEpisodeStatistics),
-    "vector of dict goals": lambda: SyncVectorEnv([unusual_goals.CellAndOffset] * 2),
-    "vector of images": lambda: SyncVectorEnv(
-        [unusual_goals.ImageGoals] * 2, autoreset_mode=AutoresetMode.SAME_STEP
-    ),
+    "vector of dict goals": lambda: SyncVectorEnv([CellAndOffset] * 2),
+    "vector of images": lambda: SyncVectorEnv([ImageGoals] * 2, autoreset_mode=AutoresetMode.SAME_STEP),
     "vector of discrete goals": lambda: SyncVectorEnv(
-        [unusual_goals.NumberedCells] * 2, autoreset_mode=AutoresetMode.DISABLED
+        [GOALS["numbered cells"]] * 2, autoreset_mode=AutoresetMode.DISABLED
     ),
     "vector with statistics": lambda: wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv([Reach] * 3)),
     "vector of one": lambda: SyncVectorEnv([Momentum]),
 }
 
 UNWRAPPED = [
-    *unusual_goals.GOALS, ImageObservation, EmptyObservation, ActionMask, Strided, NumberedActions, Switches,
-    DictActions, TupleActions, UnboundedActions, IntegerActions, SeededByHand, RandomCrash, OneStep, Momentum,
-    StrictOptions, FurtherParameter, StaticReward, RewardIsAnAttribute, SelectableReward, CrashInInfo,
+    CellAndOffset, MaskedGoal, UnboundedGoals, ImageObservation, EmptyObservation, ActionMask, Strided,
+    SeededByHand, RandomCrash, OneStep, Momentum, StrictOptions, FurtherParameter, StaticReward,
+    RewardIsAnAttribute, SelectableReward, CrashInInfo,
 ]  # fmt: skip
 
-UNUSUAL = {specimen.__name__: specimen for specimen in UNWRAPPED} | WRAPPED
+UNUSUAL = {specimen.__name__: specimen for specimen in UNWRAPPED} | WRAPPED | GOALS
+UNUSUAL |= {name: partial(ActsBy, *options) for name, options in ACTIONS.items()}
 """Functions that make correct environments with unusual properties, by name."""
