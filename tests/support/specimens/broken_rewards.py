@@ -44,6 +44,11 @@ class ActionCost(Reach, breaks="GE101"):
         return super().reward(observation, info) - self.cost
 
 
+class BonusInTheLastStep(Reach, breaks="GE101"):
+    def reward(self, observation, info):
+        return super().reward(observation, info) + 0.5 * (self.elapsed == self.horizon)
+
+
 class OtherRadiusInStep(Reach, breaks="GE101"):
     def reward(self, observation, info):
         return float(self.distance(*goals(observation)) < 0.4) - 1.0
