@@ -123,9 +123,7 @@ class Rollout:
 
     resets: list[ResetRecord] = field(default_factory=list)  # records of the calls of ``reset``
     steps: list[StepRecord] = field(default_factory=list)  # records of the calls of ``step``
-    failure: FailedCall | None = (
-        None  # the call that raised, in the run or in an experiment after it, or None
-    )
+    failure: FailedCall | None = None  # the call that raised, in the run or in an experiment after it
     policy_error: PolicyError | None = None  # of the user's policy, in the run or in an experiment after it
     cut_off: str = ""  # reason why the run stopped early, or an empty text
     ended_episodes: int = 0  # number of episodes that terminated or were truncated

@@ -3,12 +3,10 @@
 import warnings
 
 import gymnasium as gym
-import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from her_wrappers import GoalEnvChecker, check_goal_env
-from her_wrappers.checker.comparing import to_arrays
 from tests.support.specimens.broken_rewards import RewardScaled
 from tests.support.specimens.neighbors import Tensors, tensors
 from tests.support.specimens.reach import Reach
@@ -61,11 +59,3 @@ class Reuses(Tensors):
 )
 def test_faults_of_environments_of_tensors_are_found(make, code):
     assert code in check_goal_env(make, max_steps=60).codes
-
-
-def test_a_value_without_tensors_is_returned_as_it_is():
-    value = {"a": [np.zeros(2), (1, None)], "b": "text"}
-    assert to_arrays(value) is value
-    converted = to_arrays(value | {"c": (torch.ones(2, requires_grad=True),)})
-    assert converted["a"] is value["a"]
-    assert converted["c"][0].tolist() == [1, 1]
