@@ -41,7 +41,7 @@ class FlagOnlyIfTrueInTheMiddle(DenseReach, breaks="GE203"):
 
 
 class EndsBySuccess(Reach):
-    """Success terminates episodes, whatever compute_terminated returns."""
+    """Success terminates episodes; compute_terminated plays no role."""
 
     def terminated(self, observation, info):
         return info["is_success"]
