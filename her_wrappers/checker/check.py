@@ -114,8 +114,10 @@ def check_goal_env(
             else:
                 lab = Lab(spaces.Dict(), Rollout(failure=failure))
                 findings = GOAL_ENV_RULES.judge(lab, [GOAL_ENV_RULES["GE000"]])
-            early = f"the run stopped early, after {len(lab.steps)} steps: {lab.rollout.cut_off}"
-            cut = [NotExercised(early)] if lab.rollout.cut_off else []
+            gaps = unmet_needs(lab, rules)
+            if lab.rollout.cut_off:
+                reason = f"the run stopped early, after {len(lab.steps)} steps: {lab.rollout.cut_off}"
+                gaps = [NotExercised(reason), *gaps]
             report = Report(
                 target=env_name(env),
                 seed=seed,
@@ -123,7 +125,7 @@ def check_goal_env(
                 episodes=len(lab.rollout.resets),
                 successes=len(lab.successes),
                 findings=tuple(findings),
-                not_exercised=(*cut, *unmet_needs(lab, rules)),
+                not_exercised=tuple(gaps),
             )
             if lab.rollout.policy_error is not None:
                 lab.rollout.policy_error.report = report
@@ -156,12 +158,7 @@ def ignore_warnings() -> Iterator[None]:
 
 
 def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
-    """Return (environment, factory); the factory is None if ``env_or_factory`` is an environment.
-
-    Raises:
-        TypeError: ``env_or_factory`` is neither an environment nor a function that returns one.
-        ValueError: ``env_or_factory`` is a function and raised an exception.
-    """
+    """Return (environment, factory), or raise TypeError; the factory is None if an environment is given."""
     if isinstance(env_or_factory, gym.Env | gym.vector.VectorEnv):
         return env_or_factory, None
     if not callable(env_or_factory):
@@ -193,11 +190,10 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
 def attribute_to_wrappers(
     findings: Sequence[Finding], lab: Lab, env: CheckedEnv, replicas: Replicas, budget: Budget
 ) -> list[Finding]:
-    """Return the findings. If a wrapper causes a finding, ``caused_by`` of the finding is the wrapper's name.
+    """Return the findings, with ``caused_by`` where a wrapper causes them.
 
     The environment is checked without wrappers, with the innermost wrapper, with the two innermost wrappers,
-    and so on, each time with a new replica and at most 300 steps. If a finding occurs only in the checks that
-    include a certain wrapper, and in all of these, then this wrapper causes the finding.
+    and so on. A wrapper causes a finding that occurs in exactly the checks that include this wrapper.
     """
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
     sizes = {"step": len(lab.steps), "reset": len(lab.rollout.resets)}  # by a word in the place of findings
@@ -210,9 +206,8 @@ def attribute_to_wrappers(
     ]
     if len(names) == 1 or not candidates or not replicas.can_be_made:
         return list(findings)
-    layer_budget = replace(
-        budget, max_steps=min(budget.max_steps, LAYER_STEPS), max_seconds=None, on_step=lambda: None
-    )
+    steps = min(budget.max_steps, LAYER_STEPS)
+    layer_budget = replace(budget, max_steps=steps, max_seconds=None, on_step=lambda: None)
     rules = GOAL_ENV_RULES.select(sorted({finding.code for finding in candidates}))
     found: list[set[tuple[str, str]]] = []
     for depth in range(len(names)):

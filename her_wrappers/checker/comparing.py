@@ -35,12 +35,7 @@ def close(a: Any, b: Any) -> bool:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two values, which may be nested dicts, lists and tuples, are equal.
-
-    Arrays are equal if their dtypes, shapes and bytes are equal. Other objects are compared by ``==``, and
-    NaN equals NaN. Two objects also count as equal if the comparison raises TypeError or ValueError, or if
-    they have the same class and this class defines no ``__eq__``.
-    """
+    """Whether two nested values are equal; arrays need equal dtypes, shapes and bytes, and NaN equals NaN."""
     if not isinstance(a, np.ndarray):
         return next(differences(a, b, identical), None) is None
     if not (isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape):
@@ -62,8 +57,7 @@ def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
     """Yield (path, value in ``a``, value in ``b``) for each difference of two nested dicts, lists or tuples.
 
-    Arrays are compared by the function ``equal``. If this function is `close`, floats are compared by `close`
-    too. Other objects are compared by ``==``, and NaN equals NaN.
+    Arrays are compared by ``equal``; if this is `close`, floats too. Others are compared by ``==``.
     """
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         for key, value in a.items():
@@ -92,10 +86,9 @@ def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
 
 
 def to_arrays(value: Any) -> Any:
-    """Return a value with arrays in place of tensors; the arrays share the memory of CPU tensors.
+    """Return a value with arrays in place of tensors, as recorders and buffers store them.
 
-    Recorders and buffers store tensors as arrays. The checker therefore converts all values that
-    environments, policies and goal functions return. A container without tensors is returned as it is.
+    The arrays share the memory of CPU tensors. A container without tensors is returned as it is.
     """
     if isinstance(value, dict):
         parts = {key: to_arrays(part) for key, part in value.items()}

@@ -1,8 +1,4 @@
-"""Detection of calls that seed the global random generators of Python, NumPy or torch.
-
-After a global generator is seeded, the random numbers of all other code that uses this generator repeat, such
-as exploration noise or the batches of a replay buffer.
-"""
+"""Detection of calls that seed global generators, after which the random numbers of other code repeat."""
 
 from __future__ import annotations
 
@@ -15,16 +11,11 @@ import numpy as np
 
 
 def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> list[str]:
-    """Return the names of the global generators that ``call`` seeds.
-
-    Each of two passes calls ``before`` as a preparation, sets the generators to a state that differs between
-    the passes, and calls ``call``. A generator that has the same state after both passes was seeded by
-    ``call``. Finally, the original states are restored.
-    """
+    """Return the names of the global generators that ``call`` seeds; their states are restored."""
     initial = get_global_states()
     try:
         states = []
-        for seed in (1, 2):
+        for seed in (1, 2):  # a generator with the same state after both passes was seeded by the call
             before()
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002 - restored afterwards

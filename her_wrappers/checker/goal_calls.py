@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from her_wrappers.checker.comparing import close, identical, show, to_arrays
-from her_wrappers.checker.records import StepRecord, spread
+from her_wrappers.checker.records import StepRecord, goals_of, spread
 from her_wrappers.data.trees import Tree, concatenate_trees, copy_tree, leaf_arrays, map_tree
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.support.error_texts import describe
@@ -163,10 +163,9 @@ class Pair:
 def call_function(
     function: GoalFunction, achieved: Any, desired: Any, info: Any, *, copies: bool = True
 ) -> CallResult:
-    """Call a goal function with positional arguments, and return its result.
+    """Call a goal function with positional arguments, a copy of the info and, with ``copies``, of the goals.
 
-    The function gets a copy of the info and, if ``copies`` is True, copies of the goals. Only if ``copies``
-    is True, the result says which argument the function changed.
+    Only with ``copies``, the result says which argument the function changed.
     """
     arguments = (achieved, desired, info)
     passed = copy_tree(arguments) if copies else (achieved, desired, copy_tree(info))
@@ -193,8 +192,8 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
 def relabeled_pairs(steps: Sequence[StepRecord], reward: GoalCall, rng: np.random.Generator) -> list[Pair]:
     """Return relabeled pairs: the achieved goals of some steps, each with several desired goals.
 
-    Each achieved goal is paired with itself, with the desired goal of its step, with both goals of a random
-    step, and with goals near the success threshold if calls of ``reward`` find such a threshold.
+    These are the achieved goal itself, the desired goal of its step, both goals of a random step, and goals
+    near the success threshold if calls of ``reward`` find such a threshold.
     """
     sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
@@ -213,10 +212,7 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: GoalCall, rng: np.rando
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
-    """Return the pairs of goals (low, high) and (high, low).
-
-    ``low`` and ``high`` are the elementwise minimum and maximum of all achieved and desired goals together.
-    """
+    """Return the pairs (low, high) and (high, low) of the elementwise minimum and maximum of all goals."""
     observations = [step.observation for step in spread(steps, EXTREME_STEPS)]
     goals = stack([observation[key] for observation in observations for key in ARGUMENTS[:2]])
     low, high = (map_tree(partial(reduce, axis=0), goals) for reduce in (np.min, np.max))
@@ -226,20 +222,19 @@ def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
 
 def _pairs_at_threshold(step: StepRecord, reward: GoalCall) -> Iterator[Pair]:
     """Yield two pairs whose desired goals lie just before and just after the success threshold, if found."""
-    achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
+    achieved, desired = goals_of(step)
     if any(leaf.dtype.kind != "f" for leaf in leaves(achieved) + leaves(desired)):
         return  # only float goals have goals between them
-    fraction = threshold(achieved, desired, step.info, reward)
-    if fraction is not None:
+    if fraction := threshold(achieved, desired, step.info, reward):
         for side in (0.999, 1.001):
             yield Pair(achieved, between(achieved, desired, side * fraction), step.info)
 
 
 def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float | None:
-    """Find the success threshold on the way from the achieved goal to the desired goal, by bisection.
+    """Find the success threshold on the way from the achieved to the desired goal, by bisection.
 
-    The result is the fraction of the way at which the reward changes, or None if the rewards found on the way
-    do not have exactly two values. Both goals must consist of float arrays.
+    Return the fraction of the way at which the reward changes, or None unless rewards have exactly two values
+    on the way. Both goals must consist of float arrays.
     """
 
     def at(fraction: float) -> float | None:
@@ -261,9 +256,8 @@ def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float
 def depends_on_goal(steps: Sequence[StepRecord], values: np.ndarray) -> bool:
     """Whether ``values``, an info of each of n steps as (n,) numbers, depends on the desired goal.
 
-    An info with two different values depends on it if a threshold of a distance separates them. An info
-    with more values depends on it if it is a linear function of the desired goal, the distances to it and
-    their squares, but not of the achieved goals alone.
+    Two different values depend on it if a threshold of a distance separates them, more values if they are a
+    linear function of the desired goal, the distances to it and their squares, but not of achieved goals.
     """
     desired = np.stack([flat(step.observation["desired_goal"]) for step in steps])
     states = [step.before for step in steps], [step.observation for step in steps]

@@ -80,15 +80,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment and, during the first 1000 steps, check the observation and info.
-
-        Args:
-            seed: Seed of the environment, or None; see `gymnasium.Env.reset`.
-            options: Options of the environment, or None.
-
-        Returns:
-            The observation and info of the environment, unchanged.
-        """
+        """Reset the environment; during the first 1000 steps, check the observation and info."""
         last = self._take_last_record()
         returned = self.env.reset(seed=seed, options=options)
         self._find_changes(last)
@@ -100,14 +92,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         return returned
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment; check each of the first 1000 steps, and then every 40th step.
-
-        Args:
-            action: Element of the action space.
-
-        Returns:
-            Observation, reward, terminated, truncated and info of the environment, unchanged.
-        """
+        """Step the environment; check each of the first 1000 steps, and then every 40th step."""
         is_checked, last = self._is_checked(), self._take_last_record()
         action_copy = copy_tree(to_arrays(action)) if is_checked else None
         returned = self.env.step(action)
@@ -125,7 +110,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def report(self) -> Report:
         """Return a report of all findings so far. Successes are counted only in steps that were checked."""
         findings = GOAL_ENV_RULES.without_hidden(list(self._findings.values()))
-        experiments = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
+        codes = tuple(rule.code for rule in GOAL_ENV_RULES.values() if not rule.passive)
         return Report(
             env_name(self),
             seed=None,
@@ -133,9 +118,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             episodes=self._episode + 1,
             successes=self._successes,
             findings=tuple(GOAL_ENV_RULES.in_order(findings)),
-            not_exercised=(
-                NotExercised("GoalEnvChecker does no experiments; call check_goal_env", experiments),
-            ),
+            not_exercised=(NotExercised("GoalEnvChecker does no experiments; call check_goal_env", codes),),
         )
 
     def _is_checked(self) -> bool:
@@ -176,7 +159,7 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._add_findings(findings)
 
     def _add_findings(self, findings: list[Finding]) -> None:
-        """Store new findings that no other finding implies, and warn of them; count repeated findings."""
+        """Store new findings that no other finding hides, and warn of them; count repeated findings."""
         known = self._findings
         judged = GOAL_ENV_RULES.without_hidden([*known.values(), *findings]) if findings else ()
         codes = {finding.code for finding in judged}

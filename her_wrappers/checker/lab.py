@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -45,6 +45,7 @@ from her_wrappers.checker.records import (
     ResetRecord,
     Rollout,
     StepRecord,
+    goals_of,
     split_batches,
     spread,
 )
@@ -107,18 +108,19 @@ MAX_BATCH_BYTES = 2**24
 MAX_STATES = 1000
 """Largest number of states that are searched for the desired goal, and to which a function is fitted."""
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
-def memoized(method: Callable[[Lab, str], Result]) -> Callable[[Lab, str], Result]:
-    """Decorate a method of `Lab`, so that each lab computes the result for a goal function only once."""
+def memoized(function: Callable[Concatenate[Lab, P], Result]) -> Callable[Concatenate[Lab, P], Result]:
+    """Decorate a function of a lab and of hashable arguments: each lab stores its results."""
 
-    @wraps(method)
-    def remember(lab: Lab, name: str) -> Result:
-        results = lab.memory.setdefault(method.__name__, {})
-        if name not in results:
-            results[name] = method(lab, name)
-        result: Result = results[name]
+    @wraps(function)
+    def remember(lab: Lab, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        key = (function, *args)
+        if key not in lab.memory:
+            lab.memory[key] = function(lab, *args, **kwargs)
+        result: Result = lab.memory[key]
         return result
 
     return remember
@@ -144,7 +146,7 @@ class Lab:
     batches: Rollout | None = None  # the batches of a vector environment, or None
     mode: AutoresetMode | None = None  # autoreset mode, declared or else suggested by infos
     policy: Policy | None = None  # the user's policy; None for random actions
-    memory: dict[str, Any] = field(default_factory=dict)  # results of `memoized` methods
+    memory: dict[tuple[Any, ...], Any] = field(default_factory=dict)  # results of `memoized` functions
 
     def __post_init__(self) -> None:
         self.failure = self.rollout.failure  # first call that raised, in the run or an experiment, or None
@@ -160,18 +162,10 @@ class Lab:
         except ValueError as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             run.failure = FailedCall("", "get_wrapper_attr()", cause)
-        lab = cls(
-            env.observation_space,
-            run,
-            {name: function for name, function in functions.items() if callable(function)},
-            arrays_in(env.unwrapped),
-            env,
-            replicas,
-            budget.seed,
-            budget.reset_options,
-            reward_type,
-            policy=budget.policy,
-        )
+        functions = {name: function for name, function in functions.items() if callable(function)}
+        lab = cls(env.observation_space, run, functions, arrays_in(env.unwrapped), env, replicas)
+        lab.seed, lab.policy, lab.reset_options = budget.seed, budget.policy, budget.reset_options
+        lab.reward_type = reward_type
         if isinstance(env, gym.vector.VectorEnv):
             lab.batches, lab.mode = run, autoreset_mode(env, run)
             lab.observation_space = env.single_observation_space
@@ -217,8 +211,7 @@ class Lab:
 
     def call_at(self, name: str, record: ResetRecord | StepRecord) -> CallResult:
         """Call a goal function with the goals and the info of a recorded step or reset."""
-        goals = record.observation
-        return self.call(name, goals["achieved_goal"], goals["desired_goal"], record.info)
+        return self.call(name, *goals_of(record), record.info)
 
     @memoized
     def step_results(self, name: str) -> list[CallResult]:
@@ -302,9 +295,7 @@ class Lab:
         infos = [step.info for step in steps]
         if not self.pairs or name not in self.functions or not all(isinstance(info, dict) for info in infos):
             return ""
-        pairs = self.pairs[:4]
-        for step in self.successes[:4]:
-            pairs.append(Pair(step.observation["achieved_goal"], step.observation["desired_goal"], step.info))
+        pairs = [*self.pairs[:4], *(Pair(*goals_of(step), step.info) for step in self.successes[:4])]
 
         def is_read(key: str, value: Any) -> bool:
             infos = [(p, info) for p in pairs for info in (p.info, {**p.info, key: value})]
@@ -336,7 +327,7 @@ class Lab:
     def success_reward(self) -> float | None:
         """Reward of a reached goal: the largest reward of a pair of equal goals; None if it is unknown."""
         results = zip(self.pair_results(REWARD), self.pairs, strict=False)
-        numbers = [result.number for result, pair in results if pair.is_self]
+        numbers = (result.number for result, pair in results if pair.is_self)
         return max((number for number in numbers if number is not None), default=None)
 
     @cached_property
@@ -373,22 +364,19 @@ class Lab:
     @cached_property
     def moves(self) -> list[float]:
         """Distance from the achieved goal before each step to that after it; [] if goals differ in size."""
-        try:
-            return [
-                distance(step.before["achieved_goal"], step.observation["achieved_goal"])
-                for step in self.steps
-            ]
-        except (KeyError, TypeError, ValueError):
-            return []  # other rules report goals that are not arrays of one shape
+        key = "achieved_goal"
+        return self._distances(lambda step: (step.before[key], step.observation[key]))
 
     @cached_property
     def distances(self) -> list[float]:
         """Distance from the achieved goal after each step to the desired goal; [] if goals differ in size."""
+        return self._distances(goals_of)
+
+    def _distances(self, goals: Callable[[StepRecord], tuple[Any, Any]]) -> list[float]:
         try:
-            goals = (step.observation for step in self.steps)
-            return [distance(each["achieved_goal"], each["desired_goal"]) for each in goals]
+            return [distance(*goals(step)) for step in self.steps]
         except (KeyError, TypeError, ValueError):
-            return []  # as above
+            return []  # other rules report goals that are not arrays of one shape
 
     # Experiments with the environment itself
 
@@ -483,36 +471,29 @@ class Lab:
     ) -> Divergence | None:
         """Repeat the beginning of the run on a replica, and return the first difference, or None.
 
-        Observations, rewards, terminations and truncations are compared; infos are not. ``before_step`` is
-        called with each recorded step before the replica takes this step.
+        Infos are not compared. ``before_step`` is called with each recorded step before it is repeated.
         """
-        resets = iter(self.run.resets)
-        episode = -1
+        resets, episode = iter(self.run.resets), -1
         for step in self.run.steps[: self.replay_length]:
             while episode < step.episode:  # two resets may follow each other without a step between them
                 record = next(resets)
                 episode = record.episode
-                found = compare_reset(record, replica)
-                if found:
+                if found := compare_reset(record, replica):
                     return found
             before_step(step)
             observation, *repeated, _ = call_step(replica, copy_tree(step.action))
             outcome = {name: getattr(step, name) for name in OUTCOME}
             found = divergence(step.place, step.observation, observation)
-            found = found or divergence(step.place, outcome, dict(zip(OUTCOME, repeated, strict=True)))
-            if found:
+            if found := found or divergence(step.place, outcome, dict(zip(OUTCOME, repeated, strict=True))):
                 return found
         return None
 
     @cached_property
     def first_divergence(self) -> Divergence | None:
-        """First difference between the run and its replay on a replica, or None if both are equal.
-
-        Before each step of the replay, a second replica takes a step, so that the replay differs if
-        environments share state, such as class attributes.
-        """
+        """First difference between the run and its replay on a replica, or None if both are equal."""
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
+            # A second replica takes steps too, in case environments share state, such as class attributes.
             steps = walk(self.replica(), self.policy, self.seed + 1)
             next(steps)
             found = self.replay(replica, lambda step: next(steps))
@@ -533,11 +514,7 @@ class Lab:
 
     @memoized
     def changed_result(self, name: str) -> str:
-        """Return a sentence about a result that depends on the state of the environment; empty if none does.
-
-        The function of a replica is called at the steps of episodes, and that of the environment at the end
-        of the run. Each call is repeated with the same arguments after a reset, and the results are compared.
-        """
+        """Return a sentence about a result that differs for the same arguments after a reset, or ''."""
         if self.pairs and name in self.functions:
             calls = self.on_replica(partial(self._call_during_episodes, name)) or []
             later = zip(self.pair_results(name), self.later_results(name), strict=False)
@@ -556,19 +533,15 @@ class Lab:
         if not callable(function):
             return []
         calls: list[tuple[str, tuple[Any, ...], CallResult]] = []
-
-        def call(place: str, observation: Any, info: Any, t: int) -> None:
+        count = max(self.replay_length, MIN_CLOCK_STEPS)
+        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
+            place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
             pair = self.pairs[t % len(self.pairs)]
             arguments = [(pair.achieved, pair.desired, pair.info)]
             if self.batches is None:
                 achieved, desired = observation["achieved_goal"], observation["desired_goal"]
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
-            calls.extend((place, each, call_function(function, *each)) for each in arguments)
-
-        count = max(self.replay_length, MIN_CLOCK_STEPS)
-        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
-            place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
-            call(place, observation, info, t)
+            calls += [(place, each, call_function(function, *each)) for each in arguments]
         replica.reset(seed=self.seed + 1)
         return [(place, first, call_function(function, *each)) for place, each, first in calls]
 
@@ -596,10 +569,10 @@ def distinct(numbers: Iterable[float | None]) -> list[float]:
     """Return the first finite numbers, at most three, that differ from each other by more than rounding."""
     values: list[float] = []
     for number in numbers:
-        if number is not None and np.isfinite(number) and not any(close(number, each) for each in values):
+        if len(values) == 3 or number is None or not np.isfinite(number):
+            continue
+        if not any(close(number, each) for each in values):
             values.append(number)
-            if len(values) == 3:
-                break
     return values
 
 
@@ -607,12 +580,12 @@ def _goal_shapes(observation: Any) -> Any:
     """Return the shape of both goals; None if the shapes differ, or a goal is missing or not numeric."""
     if not isinstance(observation, dict) or not set(OBSERVATION_KEYS) <= observation.keys():
         return None
+    goals = [observation[key] for key in OBSERVATION_KEYS[1:]]
     try:
-        achieved, desired = (map_tree(np.shape, observation[key]) for key in OBSERVATION_KEYS[1:])
+        achieved, desired = (map_tree(np.shape, goal) for goal in goals)
     except ValueError:  # lists of unequal length are not arrays
         return None
-    arrays = [leaf for key in OBSERVATION_KEYS[1:] for leaf in leaves(observation[key])]
-    has_numbers = all(array.dtype.kind in NUMBERS for array in arrays)
+    has_numbers = all(leaf.dtype.kind in NUMBERS for goal in goals for leaf in leaves(goal))
     return achieved if achieved == desired and has_numbers else None
 
 

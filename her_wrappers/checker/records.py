@@ -28,55 +28,43 @@ STATE = ("observation", "info")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ResetRecord:
-    """One call of ``reset`` with ``seed`` and ``options``; ``episode`` is the index of the new episode.
-
-    ``observation`` and ``info`` are copies made when ``reset`` returned. ``live`` is a dict of the returned
-    objects themselves, under the same two names; the environment may change them later.
-    """
+    """One call of ``reset``, which began the episode with index ``episode``."""
 
     episode: int
     seed: int | None
-    options: dict[str, Any] | None
-    observation: Any
+    options: Any
+    observation: Any  # this and the info are copies made when ``reset`` returned
     info: Any
-    live: dict[str, Any]
+    live: dict[str, Any]  # the returned objects by name, which the environment may change later
     row: int = 0  # index of the environment in a vector environment
 
     @classmethod
-    def of(
-        cls, episode: int, seed: int | None, options: dict[str, Any] | None, returned: tuple[Any, Any]
-    ) -> ResetRecord:
+    def of(cls, episode: int, seed: int | None, options: Any, returned: tuple[Any, Any]) -> ResetRecord:
         """Return a record of one reset; ``returned`` is the observation and info, which are copied."""
         live = dict(zip(STATE, returned, strict=True))
         return cls(episode, seed, options, **copy_tree(live), live=live)
 
     @property
     def place(self) -> str:
-        """Text for messages: the index of the episode, and the options of the reset, if any."""
+        """The index of the episode, and the options of the reset, if any, for messages."""
         return f"episode {self.episode}, reset{f' with options={self.options!r}' if self.options else ''}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepRecord:
-    """One call of ``step``: step ``t`` of the episode with index ``episode``.
-
-    ``before`` is a copy of the observation before the step, and ``action`` is a copy of the action.
-    ``observation``, ``reward``, ``terminated``, ``truncated`` and ``info`` are copies made when ``step``
-    returned. ``live`` is a dict of the five returned objects themselves, under these names; the environment
-    may change them later. ``live_action`` is the action object that was passed to ``step``.
-    """
+    """One call of ``step``: step ``t`` of the episode with index ``episode``."""
 
     episode: int
     t: int
-    before: Any
-    action: Any
-    observation: Any
+    before: Any  # a copy of the observation before the step
+    action: Any  # a copy made before the step
+    observation: Any  # this and the next four are copies made when ``step`` returned
     reward: Any
     terminated: Any
     truncated: Any
     info: Any
-    live_action: Any
-    live: dict[str, Any]
+    live_action: Any  # the action object that was passed to ``step``
+    live: dict[str, Any]  # the five returned objects by name, which the environment may change later
 
     @classmethod
     def of(
@@ -88,15 +76,20 @@ class StepRecord:
 
     @property
     def place(self) -> str:
-        """Text for messages: the index of the episode and of the step."""
+        """The index of the episode and of the step, for messages."""
         return f"episode {self.episode}, step {self.t}"
+
+
+def goals_of(record: ResetRecord | StepRecord) -> tuple[Any, Any]:
+    """Return the achieved and the desired goal after a reset or a step."""
+    return record.observation["achieved_goal"], record.observation["desired_goal"]
 
 
 @dataclass(frozen=True)
 class FailedCall:
     """A call of the environment that raised an exception."""
 
-    place: str  # episode and step, or part of the check, for messages
+    place: str  # episode and step, or part of the check
     call: str  # such as ``"step()"``
     error: Exception
 
@@ -130,13 +123,11 @@ class Rollout:
 
     resets: list[ResetRecord] = field(default_factory=list)  # records of the calls of ``reset``
     steps: list[StepRecord] = field(default_factory=list)  # records of the calls of ``step``
-    # the call that raised an exception, in the run or in an experiment after the run, or None
-    failure: FailedCall | None = None
+    failure: FailedCall | None = None  # the call that raised, in the run or in an experiment after it
     policy_error: PolicyError | None = None  # of the user's policy, in the run or in an experiment after it
     cut_off: str = ""  # reason why the run stopped early, or an empty text
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
-    # names of the space attributes that the environment replaced during the run
-    spaces_replaced: Sequence[str] = ()
+    spaces_replaced: Sequence[str] = ()  # names of the space attributes that the environment replaced
     list_infos: str = ""  # place of the first infos of a vector environment that are a list, or ''
     diverged: list[str] = field(default_factory=list)  # places of steps with a bad state of MuJoCo
 

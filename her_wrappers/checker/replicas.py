@@ -1,9 +1,8 @@
 """Replicas: other environments of the same kind as the one under test.
 
 A replica is made by the user's factory or, if this fails, from the environment's spec. With neither a factory
-nor a usable spec, a replica is a deep copy. If no replica can be made, the report lists the rules that need a
-replica in ``not_exercised``. The factory or the spec is not used before the end of the run, since a second
-connection to a robot can end the first connection.
+nor a usable spec, a replica is a deep copy. The factory or the spec is not used before the end of the run,
+since a second connection to a robot can end the first connection.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ Factory: TypeAlias = Callable[[], CheckedEnv]
 class Replicas:
     """Makes replicas of an environment, and closes them when the ``with`` block ends.
 
-    ``factory`` is the user's function that made ``env``, or None. Create this object before the first reset
-    of ``env``: without a factory, it copies the unused ``env``, in case the spec cannot make replicas.
+    ``factory`` is the user's function that made ``env``, or None. Without it, the constructor copies ``env``,
+    which must be unused, in case the spec cannot make replicas.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:
@@ -87,10 +86,8 @@ def layers(env: CheckedEnv) -> list[CheckedEnv]:
 
 def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
     """Return ``factory`` if it returns new environments with the same wrappers as ``env``, else None."""
-    if factory is None:
-        return None
     try:
-        replica = factory()
+        replica = factory() if factory else env
     except Exception:
         return None
     if replica is env:

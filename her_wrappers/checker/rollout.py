@@ -56,15 +56,11 @@ MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgErr
 class Budget:
     """Steps, time, policy and seed of a run. Wrong values raise TypeError or ValueError."""
 
-    # number of steps of the environment under test, summed over the environments of a vector environment.
-    # Replicas take further steps, see `check_goal_env`
-    max_steps: int
-    max_seconds: float | None = None  # time in seconds after which the run stops early, or None
-    policy: Policy | None = None  # function ``observation -> action`` of the user, or None
-    # options of ``reset``, used in turn for every second episode
+    max_steps: int  # this and the next five are arguments of `check_goal_env`
+    max_seconds: float | None = None
+    policy: Policy | None = None
     reset_options: Sequence[dict[str, Any]] = ()
-    seed: int = 0  # seed of the first reset and of all random choices
-    # function called after each step, such as the update of a progress bar
+    seed: int = 0
     on_step: Callable[[], None] = field(default=lambda: None)
     episode_share: float = 0.3  # an episode is stopped after this share of ``max_steps``
 
@@ -78,10 +74,7 @@ class Budget:
 
 
 def roll_out(env: Any, budget: Budget) -> Rollout:
-    """Run a single or vector environment with several policies, one after another, to see more states.
-
-    If the run stopped early, the field ``failure`` or ``cut_off`` of the result has the reason.
-    """
+    """Run a single or vector environment with several policies, one after another, to see more states."""
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     total = max(4, budget.max_steps // (num_envs or 1))
     rng = np.random.default_rng(budget.seed)
@@ -164,16 +157,20 @@ class _Runner:
 
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
-        passed = copy_tree(action)
-        returned = self._call(
-            f"episode {episode}, step {t}", "step", lambda: self._validated(call_step(self._env, passed))
-        )
+        passed, place = copy_tree(action), f"episode {episode}, step {t}"
+        returned = self._call(place, "step", lambda: self._validated(call_step(self._env, passed)))
         step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
         self.rollout.steps.append(step)
         if has_diverged(self._env):
             self.rollout.diverged.append(step.place)
         self._budget.on_step()
-        self._stop_at_limits(step.observation)
+        self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(step.observation))
+        if self._bytes_left < 0:
+            self.rollout.cut_off = f"the observations need more than {MAX_ROLLOUT_BYTES >> 20} MiB"
+        elif self._deadline is not None and time.monotonic() > self._deadline:
+            self.rollout.cut_off = "max_seconds has passed"
+        if self.rollout.cut_off:
+            raise _StoppedRunError
         return self._require_all_rows(step)
 
     def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -201,15 +198,6 @@ class _Runner:
             raise _StoppedRunError from error
         return *values, infos
 
-    def _stop_at_limits(self, observation: Any) -> None:
-        self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(observation))
-        if self._bytes_left < 0:
-            self.rollout.cut_off = f"the observations need more than {MAX_ROLLOUT_BYTES >> 20} MiB"
-        elif self._deadline is not None and time.monotonic() > self._deadline:
-            self.rollout.cut_off = "max_seconds has passed"
-        if self.rollout.cut_off:
-            raise _StoppedRunError
-
 
 def has_diverged(env: Any) -> bool:
     """Whether MuJoCo found a bad position, velocity or acceleration since the last reset of its data."""
@@ -220,12 +208,8 @@ def has_diverged(env: Any) -> bool:
 
 
 def autoreset_mode(env: Any, rollout: Rollout) -> AutoresetMode:
-    """Return the autoreset mode that ``env`` declares or, without one, the mode that the infos suggest.
-
-    The infos suggest SAME_STEP if they contain final observations, and NEXT_STEP otherwise.
-    """
-    mode = declared_mode(env)
-    if mode is not None:
+    """Return the autoreset mode that ``env`` declares or, without one, the mode that the infos suggest."""
+    if mode := declared_mode(env):
         return mode
     has_final = any(final_observations(step.info) is not None for step in rollout.steps)
     return AutoresetMode.SAME_STEP if has_final else AutoresetMode.NEXT_STEP
@@ -241,10 +225,10 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
 def walk(
     env: Any, policy: Policy | None, seed: int, *, options: Any = None, seeds_reset: bool = True
 ) -> Iterator[Any]:
-    """Run episodes without end, with the actions of ``policy`` or, if it is None, with random actions.
+    """Run episodes without end; yield (t, observation, info, has_ended) after each reset and step.
 
-    Yield (t, observation, info, has_ended) after each reset and step; t is the number of steps since the last
-    reset. The first reset gets ``options`` and, if ``seeds_reset`` is True, the seed.
+    The step number t is 0 after a reset. Actions are those of ``policy`` or, if it is None, random. The first
+    reset gets ``options`` and, if ``seeds_reset`` is True, the seed.
     """
     random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
     observation, info = call_reset(env, seed if seeds_reset else None, options)
@@ -281,9 +265,8 @@ def steering_policy(
 ) -> Policy:
     """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
 
-    One action in ten is random, so that the policy does not get stuck. If the model gives no valid action,
-    ``fallback`` chooses the action. The function returns ``fallback`` itself if no model can be fitted to
-    ``steps``, goals have more than `MAX_GOAL_SIZE` values, or the action space is neither Box nor Discrete.
+    One action in ten is random, so that the policy does not get stuck. Where the model gives no valid action,
+    or cannot be fitted to ``steps``, ``fallback`` chooses the actions.
     """
     fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:

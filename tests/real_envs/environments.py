@@ -22,11 +22,11 @@ ROBOTICS = [
     "AntMaze_UMaze-v5",
     "FrankaKitchen-v1",
 ]
-FLIPS = {
-    "BitFlippingEnv": BitFlippingEnv,
-    "BitFlippingEnv, continuous=True": partial(BitFlippingEnv, continuous=True),
-    "BitFlippingEnv, discrete_obs_space=True": partial(BitFlippingEnv, discrete_obs_space=True),
-    "BitFlippingEnv, image_obs_space=True": partial(BitFlippingEnv, image_obs_space=True),
+FLIPS = {  # with few bits, so that random actions reach goals soon
+    "BitFlippingEnv": partial(BitFlippingEnv, 5),
+    "BitFlippingEnv, continuous=True": partial(BitFlippingEnv, 5, continuous=True),
+    "BitFlippingEnv, discrete_obs_space=True": partial(BitFlippingEnv, 5, discrete_obs_space=True),
+    "BitFlippingEnv, image_obs_space=True": partial(BitFlippingEnv, 5, image_obs_space=True),
 }
 PANDA = ["PandaReach-v3", "PandaPush-v3", "PandaPickAndPlace-v3", "PandaSlide-v3", "PandaStack-v3"]
 

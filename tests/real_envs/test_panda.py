@@ -38,7 +38,7 @@ def test_making_the_environment_prints_nothing(make, capfd):
 
 @ENVIRONMENTS
 def test_the_recipe_knows_all_errors_of_the_environment(make):
-    report = check_goal_env(make, max_steps=300)
+    report = check_goal_env(make, max_steps=200)
     codes = {finding.code for finding in report.of_severity("error")}
     assert "GE402" in codes
     assert codes <= set(read_recipe(make.__name__.removeprefix("make_")).known_findings), report.text()

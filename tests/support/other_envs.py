@@ -3,10 +3,10 @@
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import Reach
+from tests.support.specimens.reach import NeverTerminates
 
 
-class Other(Reach):
+class Other(NeverTerminates):
     """A goal environment outside her_envs that can render."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
@@ -16,12 +16,6 @@ class Other(Reach):
         super().__init__()
         self.render_mode = render_mode
 
-    def terminated(self, observation, info):
-        return False
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, desired_goal) & False
-
     def render(self):
         return np.full((30, 40, 3), self.elapsed, np.uint8)
 
@@ -30,31 +24,6 @@ class Silent(Other):
     """`Other` without rendering."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - as gym.Env declares it
-
-
-class ImageGoals(Silent):
-    """`Silent` with images as goals."""
-
-    def make_space(self):
-        image = spaces.Box(0, 255, (4, 4), np.uint8)
-        square = spaces.Box(-1, 1, (2,), self.dtype)
-        return spaces.Dict({"observation": square, "achieved_goal": image, "desired_goal": image})
-
-    def observe(self):
-        def picture(place):
-            return np.full((4, 4), 100 * (place[0] + 1), np.uint8)
-
-        return {
-            "observation": self.position.copy(),
-            "achieved_goal": picture(self.position),
-            "desired_goal": picture(self.goal),
-        }
-
-    def distance(self, achieved_goal, desired_goal):
-        return np.abs(achieved_goal.astype(float) - desired_goal).max(axis=(-1, -2)) / 100
-
-    def is_success(self, achieved_goal, desired_goal):
-        return np.shape(achieved_goal) != (2,) and self.distance(achieved_goal, desired_goal) < self.radius
 
 
 class NeedsInfo(Silent):
@@ -96,27 +65,9 @@ class EndsOnlyAtGoals(Endless):
         return super().is_success(achieved_goal, desired_goal) & False
 
 
-class WithActions(Silent):
-    """`Silent` with the actions of ``space``, which are checked."""
-
-    space = spaces.Box(-1, 1, (2,), np.float32)
+class HalfBoundedActions(Silent):
+    """`Silent` with actions of which one component has no upper bound."""
 
     def __init__(self):
         super().__init__()
-        self.action_space = self.space
-
-    def move(self, action):
-        assert self.action_space.contains(action), action
-        return super().move(np.asarray(action, np.float32))
-
-
-class IntegerActions(WithActions):
-    """`Silent` with integer actions."""
-
-    space = spaces.Box(-1, 1, (2,), np.int64)
-
-
-class HalfBoundedActions(WithActions):
-    """`Silent` with actions of which one component has no upper bound."""
-
-    space = spaces.Box(np.array([-1, -1], np.float32), np.array([1, np.inf], np.float32))
+        self.action_space = spaces.Box(np.array([-1, -1], np.float32), np.array([1, np.inf], np.float32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import partial
 from itertools import combinations, product
@@ -11,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, share_memory, show
-from her_wrappers.checker.goal_calls import INFO_FORMS, extreme_pairs, flat, leaves
+from her_wrappers.checker.goal_calls import INFO_FORMS, distance, extreme_pairs, leaves
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.data.trees import Tree, copy_tree, map_tree
 from her_wrappers.rules import Violation
@@ -98,7 +99,7 @@ def reward_small_shape(lab: Lab) -> Iterator[Violation]:
         prefix = "" if is_reward else f"{name}, "
         for result in lab.pair_results(name):
             if result.shape not in {(), None}:
-                message = f"{name} returns shape {result.shape} instead of ()"
+                message = f"{name} {result.shape_outcome} instead of ()"
                 yield Violation(message, subject=f"{prefix}one goal")
         for count in (1, 0) if is_reward else (1,):
             result = lab.call(name, *lab.batch(range(count), form))
@@ -160,11 +161,10 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
     for pair, result in pairs:  # pairs with the same info have the same achieved goal too
         best, number = reached.get(id(pair.info)), result.number
         if number is not None and best is not None and number > best and not close(number, best):
-            yield Violation(
-                f"the reward is {show(best)} for two equal goals, but {show(number)} for two different goals"
-            )
-    own, best = lab.success_reward, max(lab.reward_values, default=None)
-    if lab.is_sparse and own is not None and best is not None and not close(own, best):
+            other = f"{show(number)} for two different goals"
+            yield Violation(f"the reward is {show(best)} for two equal goals, but {other}")
+    own = lab.success_reward
+    if lab.is_sparse and own is not None and not close(own, best := max(lab.reward_values)):
         yield Violation(f"the reward is {show(own)} for two equal goals, but {show(best)} in some steps")
 
 
@@ -187,25 +187,23 @@ def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
         return
     if kind == "sparse" and count > 2:
         yield Violation("reward_type is 'sparse', but rewards take more than two values")
-    distances = [np.linalg.norm(flat(pair.achieved) - flat(pair.desired)) for pair in lab.pairs]
+    distances = [distance(pair.achieved, pair.desired) for pair in lab.pairs]
     if kind == "dense" and count <= 2 and len(np.unique(np.round(distances, 6))) > 4:
         yield Violation("reward_type is 'dense', but rewards take at most two values")
     if lab.on_replica(partial(_is_none_for_unknown_type, lab)):
-        yield Violation(
-            "compute_reward returns None for an unknown reward_type", subject="unknown reward_type"
-        )
+        message = "compute_reward returns None for an unknown reward_type"
+        yield Violation(message, subject="unknown reward_type")
 
 
 def _is_none_for_unknown_type(lab: Lab, replica: Any) -> bool:
     if not hasattr(replica.unwrapped, "reward_type") or not lab.pairs:
         return False
-    try:
+    pair = lab.pairs[0]
+    with contextlib.suppress(Exception):  # an exception is the right reaction
         replica.unwrapped.reward_type = "unknown"
-        pair = lab.pairs[0]
         function = replica.get_wrapper_attr(REWARD)
         return function(*copy_tree((pair.achieved, pair.desired, pair.info))) is None
-    except Exception:
-        return False  # an exception is the right reaction
+    return False
 
 
 @rule(
@@ -233,12 +231,7 @@ def integer_goal_overflow(lab: Lab) -> Iterator[Violation]:
 
 def _as_int64(goal: Any) -> Any:
     """Return a goal with its integer arrays cast to int64; the other arrays of a Dict goal are unchanged."""
-
-    def cast(leaf: Any) -> Any:
-        leaf = np.asarray(leaf)
-        return leaf.astype(np.int64)[()] if leaf.dtype.kind in "iu" else leaf
-
-    return map_tree(cast, goal)
+    return map_tree(lambda leaf: np.int64(leaf) if np.asarray(leaf).dtype.kind in "iu" else leaf, goal)
 
 
 @rule(
@@ -277,10 +270,10 @@ def goals_read_only(lab: Lab) -> Iterator[Violation]:
         result = lab.call(name, achieved, desired, infos)
         view_result = lab.call(name, *views, infos, copies=False)
         if not result.agrees_with(view_result):
-            contiguous = f"{result.outcome} for contiguous writable arrays"
             order = " in the order of the space" if isinstance(achieved, dict) else ""
             seen = f"{view_result.outcome} for read-only strided arrays{order}"
-            yield Violation(f"the function {seen}, but {contiguous}", subject=name)
+            message = f"the function {seen}, but {result.outcome} for contiguous writable arrays"
+            yield Violation(message, subject=name)
 
 
 def _in_order(space: Any, goals: Tree) -> Any:
@@ -293,13 +286,12 @@ def _in_order(space: Any, goals: Tree) -> Any:
 def _read_only_view(space: Any, goals: Tree) -> Any:
     """Copy goals into arrays that are read-only and not contiguous."""
 
-    def view(leaf: np.ndarray) -> np.ndarray:
+    def view(leaf: np.ndarray) -> Any:
         fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]
         records = np.zeros(len(leaf), np.dtype(fields))
         records["goal"] = leaf
         records.flags.writeable = False
-        goal: np.ndarray = records["goal"]
-        return goal
+        return records["goal"]
 
     return map_tree(view, _in_order(space, goals))
 
@@ -313,19 +305,12 @@ def _read_only_view(space: Any, goals: Tree) -> Any:
 )
 def output_reused(lab: Lab) -> Iterator[Violation]:
     """A goal function reuses its output array, so that a call changes the results of earlier calls."""
+    calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1)
     for name in filter(lab.is_rowwise, lab.functions):
-        if _reuses_output(lab, name):
-            message = "the result shares memory with the result of an earlier call"
-            yield Violation(message, subject=name)
-
-
-def _reuses_output(lab: Lab, name: str) -> bool:
-    """Whether the arrays that different calls of the function return share memory."""
-    calls = np.arange(REPEATED_CALLS * REPEATED_SIZE).reshape(REPEATED_CALLS, -1) % len(lab.pairs)
-    function, form = lab.functions[name], lab.info_form(name)
-    try:
-        outputs = [function(*copy_tree(lab.batch(rows.tolist(), form))) for rows in calls]
-    except Exception:
-        return False
-    arrays = [output for output in outputs if isinstance(output, np.ndarray)]
-    return any(share_memory(first, later) for first, later in combinations(arrays, 2))
+        outputs: list[Any] = []
+        with contextlib.suppress(Exception):
+            batches = [lab.batch(rows, lab.info_form(name)) for rows in (calls % len(lab.pairs)).tolist()]
+            outputs = [lab.functions[name](*copy_tree(batch)) for batch in batches]
+        arrays = [output for output in outputs if isinstance(output, np.ndarray)]
+        if any(share_memory(first, later) for first, later in combinations(arrays, 2)):
+            yield Violation("the result shares memory with the result of an earlier call", subject=name)

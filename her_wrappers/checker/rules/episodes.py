@@ -7,7 +7,6 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -24,7 +23,7 @@ from her_wrappers.checker.comparing import (
     show,
 )
 from her_wrappers.checker.goal_calls import distance, flat, stack
-from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, rule
+from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, memoized, rule
 from her_wrappers.checker.records import STATE, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_step
@@ -179,11 +178,10 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
 
     It contains the goal, or a value that depends on the goal, such as the last reward or the return so far.
     """
-    found = _search(lab, find_goal_in_observation)
-    if found is not None:
+    if found := _search(lab, find_goal_in_observation):
         yield Violation(found)
-    elif lab.batches is None and (violation := lab.on_replica(partial(_compare_goals, lab, "observation"))):
-        yield violation
+    elif effect := _effects_of_goal(lab).get("observation"):
+        yield effect
 
 
 def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
@@ -196,35 +194,48 @@ def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
         return None  # GE005 reports observations that are not arrays of one shape
 
 
-def _compare_goals(lab: Lab, key: str, replica: CheckedEnv) -> Violation | None:
-    """Repeat the first episode with other desired goals; return a violation if ``key`` changes first."""
-    start, steps = lab.rollout.resets[0], [step for step in lab.steps if step.episode == 0]
-    if owns_resources(replica) or compare_reset(start, replica):
-        return None
-    own = start.observation["desired_goal"]
-    with contextlib.suppress(Exception):  # errors of copied environments, which no user makes
+@memoized
+def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
+    """Repeat the first episode with other desired goals; return violations by the key that changes."""
+    effects: dict[str, Violation] = {}
+
+    def experiment(replica: CheckedEnv) -> None:
+        start, steps = lab.rollout.resets[0], [step for step in lab.steps if step.episode == 0]
+        if owns_resources(replica) or compare_reset(start, replica):
+            return
+        own = start.observation["desired_goal"]
         others = [step.observation["achieved_goal"] for step in spread(steps, 3)]
         others += [record.observation["desired_goal"] for record in spread(lab.rollout.resets[1:], 3)]
         for goal in (own, own, *others):  # the second time, copies with a common simulator differ
-            env = _with_goal(replica, own, goal)
-            for step in steps:
-                observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
-                expected = step.observation | {"desired_goal": goal}
-                found = [part for part in expected if first_difference(expected[part], observation[part])]
-                if "desired_goal" in found or step.terminated or step.truncated:
-                    break  # the goal was not set, or the episode ended
-                if found and goal is own:
-                    return None  # copies differ for another reason, such as a common simulator
-                has_ended = terminated or truncated  # perhaps within a repeated action
-                is_evidence = found == [key] if key == "observation" else key in found and not has_ended
-                if is_evidence:
-                    path, value, other = first_difference(expected[key], observation[key]) or ("", None, None)
-                    rest = " and all else is equal" if key == "observation" else ""
-                    values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
-                    return Violation(f"{key}{path} is {values}", step.place)
-                if found or has_ended:
-                    break
-    return None
+            step, changed, has_ended = _first_change(replica, own, goal, steps)
+            if changed and goal is own:
+                return  # copies differ for another reason, such as a common simulator
+            for key, (path, value, other) in changed.items():
+                rest = " and all else is equal" if key == "observation" else ""
+                values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
+                # An action that is repeated until the goal is reached changes the last achieved goal only.
+                if (key == "observation" and len(changed) == 1) or (key == "achieved_goal" and not has_ended):
+                    effects.setdefault(key, Violation(f"{key}{path} is {values}", step.place))
+
+    if lab.batches is None:
+        lab.on_replica(experiment)
+    return effects
+
+
+def _first_change(replica: CheckedEnv, own: Any, goal: Any, steps: list[StepRecord]) -> tuple[Any, Any, bool]:
+    """Repeat steps with another goal; return the first step with a change, {key: change}, and its end."""
+    with contextlib.suppress(Exception):  # errors of copied environments, which no user makes
+        env = _with_goal(replica, own, goal)
+        for step in steps:
+            observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
+            expected = step.observation | {"desired_goal": goal}
+            found = {key: first_difference(expected[key], observation[key]) for key in expected}
+            changed = {key: difference for key, difference in found.items() if difference}
+            if "desired_goal" in changed or step.terminated or step.truncated:
+                break  # the goal was not set, or the episode ended
+            if changed or terminated or truncated:
+                return step, changed, terminated or truncated
+    return None, {}, False
 
 
 def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
@@ -250,8 +261,8 @@ if np.linalg.norm(self.position - self.goal) < 0.1:
 )
 def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
     """The achieved goal depends on the desired goal, so relabeled transitions show what could not happen."""
-    if lab.batches is None and (violation := lab.on_replica(partial(_compare_goals, lab, "achieved_goal"))):
-        yield violation
+    if effect := _effects_of_goal(lab).get("achieved_goal"):
+        yield effect
 
 
 @rule(

@@ -6,7 +6,6 @@ import inspect
 import itertools
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -15,7 +14,7 @@ import numpy as np
 from her_wrappers.checker.comparing import close, show
 from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, Pair, between, flat, reward_number
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
-from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord
+from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord, goals_of
 from her_wrappers.data.trees import try_as_array
 from her_wrappers.rules import Violation
 
@@ -26,6 +25,7 @@ PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)
 """Usual periods of angles, also if they are normalized."""
 
 Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
+"""Steps whose reward differs from the result of compute_reward."""
 
 NUDGE = 1e-2
 """Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
@@ -54,15 +54,14 @@ reward = self.compute_reward(self._achieved_goal(), self.goal, {})""",
 def reward_mismatch(lab: Lab) -> Iterator[Violation]:
     """The reward of a step differs from compute_reward for the goals and the info of that step."""
     mismatches, _ = _mismatches(lab)
-    cause = _likely_cause(lab, mismatches) if mismatches else ""
+    causes = [_likely_cause(lab, mismatches)] if mismatches else []
     owner = getattr(lab.functions[REWARD], "__self__", None)
     if lab.batches and isinstance(owner, gym.Env) and not hasattr(lab.env.unwrapped, "envs"):
-        copied = "compute_reward belongs to a new environment, without the attributes set by set_attr"
-        cause = f"{cause}; {copied}" if cause else copied
+        causes.append("compute_reward belongs to a new environment, without the attributes set by set_attr")
     for step, result in mismatches:
         computed = f"compute_reward returns {show(result.value)} for the same goals"
         message = f"step() returned reward {show(step.reward)}, but {computed} and info {show(step.info)}"
-        yield Violation(f"{message}; {cause}" if cause else message, step.place)
+        yield Violation("; ".join(filter(None, [message, *causes])), step.place)
 
 
 @rule(
@@ -81,10 +80,7 @@ def reward_rounding(lab: Lab) -> Iterator[Violation]:
 
 
 def _mismatches(lab: Lab) -> tuple[Mismatches, Mismatches]:
-    """Return two lists of (step, result of compute_reward) with different rewards.
-
-    In the first list, the difference is larger than rounding; in the second list, it is due to rounding.
-    """
+    """Return two lists of steps with different rewards: by more than rounding, and by rounding."""
     results = lab.step_results(REWARD)
     sizes = (abs(result.number) for result in results if result.number is not None)
     tolerance = ROUNDING * max(filter(np.isfinite, sizes), default=0.0)
@@ -101,13 +97,13 @@ def _mismatches(lab: Lab) -> tuple[Mismatches, Mismatches]:
 
 def _is_reward_nearby(lab: Lab, step: StepRecord, reward: float) -> bool:
     """Whether compute_reward returns the reward for an achieved goal that is moved slightly."""
-    achieved, desired = step.observation["achieved_goal"], step.observation["desired_goal"]
+    achieved, desired = goals_of(step)
     moved = (between(achieved, desired, fraction) for fraction in (-NUDGE, NUDGE))
     numbers = (lab.call(REWARD, goal, desired, step.info).number for goal in moved)
     return any(number is not None and close(number, reward) for number in numbers)
 
 
-def _likely_cause(lab: Lab, mismatches: list[tuple[StepRecord, CallResult]]) -> str:
+def _likely_cause(lab: Lab, mismatches: Mismatches) -> str:
     """Return the likely cause of differences between step() and compute_reward, or an empty text."""
     rewards = np.array([reward_number(step.reward) for step, _ in mismatches])
     computed = np.array([result.number for _, result in mismatches])
@@ -122,10 +118,8 @@ def _likely_cause(lab: Lab, mismatches: list[tuple[StepRecord, CallResult]]) -> 
     if all(step.terminated or step.truncated for step, _ in mismatches):
         return "all are last steps of episodes, whose observation may be that of the next episode"
     matches = len(lab.steps) - len(mismatches)
-    swaps_values = lab.is_sparse and all(
-        any(close(reward, value) for value in lab.reward_values) for reward in rewards.tolist()
-    )
-    if swaps_values and matches >= len(mismatches):
+    is_usual = [any(close(reward, value) for value in lab.reward_values) for reward in rewards.tolist()]
+    if lab.is_sparse and all(is_usual) and matches >= len(mismatches):
         return f"step() may decide success by another threshold: {matches} rewards match"
     relations = {"offset": rewards - computed, "factor": rewards / computed}
     fits = [
@@ -214,14 +208,13 @@ def reward_side_effect(lab: Lab) -> Iterator[Violation]:
     if lab.first_divergence is not None:
         return  # GE401 reports steps that differ without such calls too
     for name in lab.functions:
-        found = lab.on_replica(partial(_replay_with_calls, lab, name))
-        if found is not None:
+
+        def replay_with_calls(replica: Any, name: str = name) -> Divergence | None:
+            return lab.replay(replica, lambda step: lab.call_on(replica, name, step.t))
+
+        if found := lab.on_replica(replay_with_calls):
             values = f"{show(found.repeated)} after calls of {name}, but {show(found.original)}"
             yield Violation(f"the value is {values} without these calls", found.place, found.path)
-
-
-def _replay_with_calls(lab: Lab, name: str, replica: Any) -> Divergence | None:
-    return lab.replay(replica, lambda step: lab.call_on(replica, name, step.t))
 
 
 @rule(

@@ -35,33 +35,32 @@ MAX_EPISODE_STEPS = 60
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
-    found, other = lab.first_divergence, "a second environment with the same seed and actions"
-    if found is None:
-        found = lab.on_env(lambda env: compare_reset(lab.run.resets[0], env))
-        other = "a second reset with the same seed"
-    if found is None:
-        for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
-            message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
-            yield Violation(message, subject=f"info {path}", severity="warning")
-        return
     causes = {
         "dynamics": "step() draws from a generator that the seed does not set, or environments share a state",
         "goal": "the goal is that of another episode, or drawn from a generator that the seed does not set",
         "reset": "reset() uses a generator that the seed does not set, or keeps state of the last episode",
     }
-    yield _difference(found, other, causes[_subject(found)])
+    if found := lab.first_divergence:
+        other = "a second environment with the same seed and actions"
+        yield _difference(found, other, causes[_subject(found)])
+    elif found := lab.on_env(lambda env: compare_reset(lab.run.resets[0], env)):
+        yield _difference(found, "a second reset with the same seed", causes[_subject(found)])
+    else:
+        for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
+            message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
+            yield Violation(message, subject=f"info {path}", severity="warning")
 
 
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return (path, value, other value) of each info that changes with the state of global generators."""
     initial, infos = get_global_states(), []
-    count = 2 if lab.policy is None else 1  # no step: a policy may use these generators
+    names = ("reset", "step") if lab.policy is None else ("reset",)  # a policy may use these generators
     for is_other in (False, True, False, False):
         set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ
             random.random(), np.random.random()  # noqa: NPY002 - the state is restored
-        found = [copy_tree(info) for _, _, info, _ in islice(walk(env, lab.policy, lab.seed), count)]
-        infos.append(dict(zip(("reset", "step"), found, strict=False)))
+        states = zip(names, walk(env, lab.policy, lab.seed), strict=False)
+        infos.append({name: copy_tree(info) for name, (_, _, info, _) in states})
     set_global_states(initial)
     first, other, *same = infos
     changing = {path for again in same for path, *_ in differences(first, again, close)}  # such as times
@@ -83,8 +82,7 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
             pass  # with another seed, so that state of the first episode differs
         return lab.replay(replica)
 
-    found = lab.on_replica(replay_after_use) if lab.first_divergence is None else None
-    if found is not None:
+    if lab.first_divergence is None and (found := lab.on_replica(replay_after_use)):
         cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
         yield _difference(found, "an environment that was used before", cause)
 
@@ -98,8 +96,7 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
 )
 def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
     """Two calls of reset with the same seed and options return different observations."""
-    found = lab.on_replica(partial(_reset_twice_with_options, lab))
-    if found is not None:
+    if found := lab.on_replica(partial(_reset_twice_with_options, lab)):
         cause = "the seed does not determine the reset with these options"
         yield _difference(found, "a second reset with the same seed and options", cause)
 
@@ -174,14 +171,12 @@ def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
         return
     if any(first_difference(row[0], start) for row in rows for start in row[1:]):
         return
-    cause = ""
-    first = lab.run.resets[0].observation
-    if first_difference(first, lab.other_start):
-        cause = "although the start depends on the seed"
+    message = f"{len(resets)} episodes began like the one before, without a seed,"
+    if first_difference(lab.run.resets[0].observation, lab.other_start):
+        yield Violation(f"{message} although the start depends on the seed")
     elif lab.new_generators:
         cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
-    if cause:
-        yield Violation(f"{len(resets)} episodes began like the one before, without a seed, {cause}")
+        yield Violation(f"{message} {cause}")
 
 
 def _subject(found: Divergence) -> str:

@@ -28,16 +28,13 @@ from her_wrappers.support.error_texts import describe, raised_at
 )
 def environment_raises(lab: Lab) -> Iterator[Violation]:
     """reset, step or compute_reward raised an exception, or a space attribute is not a space."""
-    failure = lab.failure
-    if failure is not None:
-        hint = f"; {failure.hint}" if failure.hint else ""
-        yield Violation(f"{failure.call} raised {describe(failure.error)}{hint}", failure.place)
-    results = lab.pair_results(REWARD)
-    errors = [result.error for result in results if result.error is not None]
-    if errors and len(errors) == len(results) and lab.info_form(REWARD) is None:
-        where = raised_at(errors[0])
-        message = f"each call for one goal raised {describe(errors[0])}{'; ' if where else ''}{where}"
-        yield Violation(message, subject="compute_reward")
+    if failure := lab.failure:
+        texts = (f"{failure.call} raised {describe(failure.error)}", failure.hint)
+        yield Violation("; ".join(filter(None, texts)), failure.place)
+    errors = [result.error for result in lab.pair_results(REWARD)]
+    if errors and errors[0] and all(errors) and lab.info_form(REWARD) is None:
+        texts = (f"each call for one goal raised {describe(errors[0])}", raised_at(errors[0]))
+        yield Violation("; ".join(filter(None, texts)), subject="compute_reward")
 
 
 @rule(
@@ -51,9 +48,8 @@ def not_dict_observation(lab: Lab) -> Iterator[Violation]:
     """The observation space is not a Dict, so there is no goal to relabel."""
     if not isinstance(lab.observation_space, spaces.Dict):
         keys = ", ".join(map(repr, OBSERVATION_KEYS))
-        yield Violation(
-            f"the observation space is {show(lab.observation_space)}, not a Dict with the keys {keys}"
-        )
+        space = show(lab.observation_space)
+        yield Violation(f"the observation space is {space}, not a Dict with the keys {keys}")
 
 
 @rule(
@@ -162,20 +158,15 @@ def spaces_rebuilt(lab: Lab) -> Iterator[Violation]:
 )
 def goals_reshaped(lab: Lab) -> Iterator[Violation]:
     """A wrapper changes the shape of goals, such as by stacking frames, but not compute_reward."""
-    goals = _both_goal_spaces(lab)
-    function = lab.functions[REWARD]
+    goals, function = _both_goal_spaces(lab), lab.functions[REWARD]
     own = own_goal_space(function)
-    if goals is None or own is None:
+    if goals is None or own is None or own.shape == goals[0].shape:
         return
-    expected, found = own.shape, goals[0].shape
-    is_wrong = any(
-        result.shape != () or not close(reward_number(step.reward), result.number)
-        for step, result in zip(lab.steps, lab.step_results(REWARD), strict=True)
-    )
-    if expected != found and is_wrong:
+    results = zip(lab.steps, lab.step_results(REWARD), strict=True)
+    if any(each.shape != () or not close(reward_number(step.reward), each.number) for step, each in results):
         owner = type(getattr(function, "__self__", None)).__name__
-        message = f"compute_reward of {owner} takes goals of shape {expected}, but a wrapper returns"
-        yield Violation(f"{message} goals of shape {found}")
+        message = f"compute_reward of {owner} takes goals of shape {own.shape}, but a wrapper returns"
+        yield Violation(f"{message} goals of shape {goals[0].shape}")
 
 
 @rule(

@@ -6,14 +6,13 @@ import itertools
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from her_wrappers.checker.comparing import show, type_name
 from her_wrappers.checker.goal_calls import INFO_FORMS, PAIR_STEPS, distance, flat, threshold
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, TERMINATED, Lab, rule
-from her_wrappers.checker.records import StepRecord, spread
+from her_wrappers.checker.records import StepRecord, goals_of, spread
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
 
@@ -148,18 +147,15 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
 )
 def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
     """Goals are so far away that no episode can reach them, as if they were in another unit."""
-    starts = [record.observation for record in lab.rollout.resets]
-    ways = [distance(each["achieved_goal"], each["desired_goal"]) for each in starts] if lab.moves else []
+    starts = lab.rollout.resets
+    ways = [distance(*goals_of(each)) for each in starts] if lab.moves else []
     reach = max(lab.moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
     far = sum(way > OUT_OF_REACH * reach for way in ways)
-    is_driven = (
-        ways and np.median(lab.moves) > max(lab.moves) / 10
-    )  # an object can be touched too seldom to judge
+    # An object can be touched too seldom to judge.
+    is_driven = ways and np.median(lab.moves) > max(lab.moves) / 10
     if is_driven and not lab.successes and len(starts) >= MIN_EPISODES and far > 0.9 * len(starts):
-        yield Violation(
-            f"{far} of {len(starts)} goals are {min(ways):.3g} or more away, but even the largest moves "
-            f"of a step cover at most {reach:.3g} in an episode"
-        )
+        message = f"{far} of {len(starts)} goals are {min(ways):.3g} or more away, but even the largest moves"
+        yield Violation(f"{message} of a step cover at most {reach:.3g} in an episode")
 
 
 @rule(
@@ -206,25 +202,21 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
             message = f"instead of True or False for one goal, compute_terminated {result.outcome}"
             yield Violation(message, step.place)
         elif result.number and not step.terminated:
-            yield Violation(
-                "step() returned terminated=False, but compute_terminated returned True", step.place
-            )
+            message = "step() returned terminated=False, but compute_terminated returned True"
+            yield Violation(message, step.place)
         elif not result.number and step.terminated and reached:
             message = "step() returned terminated=True on success, but compute_terminated returned False"
             yield Violation(message, step.place)
     name = REWARD if lab.is_sparse else TERMINATED
 
-    def goals(step: StepRecord) -> tuple[Any, Any]:
-        return step.observation["achieved_goal"], step.observation["desired_goal"]
-
     def share(step: StepRecord) -> float:  # of the distance to the goal, at which it would be reached
-        return threshold(*goals(step), step.info, partial(lab.call, name)) or 0.0
+        return threshold(*goals_of(step), step.info, partial(lab.call, name)) or 0.0
 
     ended = zip(lab.steps, lab.reached, strict=True)
     early = [step for step, reached in ended if step.terminated and not reached and name in lab.functions]
     if len(early) >= MIN_EPISODES and all(share(step) > 0.5 for step in early):
         least, others = min(map(share, early)), (step for step in lab.steps if not step.terminated)
-        near = sorted(others, key=lambda step: distance(*goals(step)))
+        near = sorted(others, key=lambda step: distance(*goals_of(step)))
         if all(share(step) < least for step in near[:50]):
             message = f"{len(early)} episodes terminated before success, all at {1 / least:.2f} times"
             yield Violation(f"{message} the distance of success or less", early[0].place, severity="warning")
@@ -270,16 +262,13 @@ def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
 )
 def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     """Time limits terminate episodes instead of truncating them, or success truncates them."""
-    lengths: dict[int, int] = {}
-    for step in lab.steps:
-        lengths[step.episode] = max(step.t + 1, lengths.get(step.episode, 0))
     computed = [result.number for result in lab.step_results(TERMINATED)]
     failures = [
         step
         for step, *reasons in itertools.zip_longest(lab.steps, lab.reached, computed)
         if step.terminated and not any(reasons)
     ]
-    limit = max(lengths.values(), default=0)
+    limit = max((step.t + 1 for step in lab.steps), default=0)
     if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
         message = f"{len(failures)} episodes terminated without success, all after exactly {limit} steps"
         yield Violation(message, failures[0].place)

@@ -50,8 +50,7 @@ class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
 )
 def info_not_batchable(lab: Lab) -> Iterator[Violation]:
     """Infos raise an exception or lose data when a vector environment batches them."""
-    not_dict = next((each for each in lab.rollout.records if not isinstance(each.info, dict)), None)
-    if not_dict is not None:
+    if not_dict := next((each for each in lab.rollout.records if not isinstance(each.info, dict)), None):
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
         return
     rng = np.random.default_rng(lab.seed)
@@ -191,7 +190,7 @@ def reset_rows(lab: Lab) -> Iterator[Violation]:
 
     They keep a state, such as a velocity, or repeat the flags of an episode in the row of its reset.
     """
-    steps = [step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs))]
+    steps = _complete_steps(lab)
     is_next_step = lab.batches and declared_mode(lab.env) is AutoresetMode.NEXT_STEP
     for before, step in itertools.pairwise(steps if is_next_step else ()):
         if before.episode == step.episode and (ended_rows(before) & ended_rows(step)).any():
@@ -215,9 +214,8 @@ def _kept_value(lab: Lab) -> str:
     called: list[Any] = [record for record in lab.run.resets if "reset_mask" not in (record.options or {})]
     try:
         starts = np.stack([flat(record.observation["observation"]) for record in lab.rollout.resets])
-        rows = [
-            flat(row_of(each.observation["observation"], i)) for each in called for i in range(lab.num_envs)
-        ]
+        batches = [record.observation["observation"] for record in called]
+        rows = [flat(row_of(batch, i)) for batch in batches for i in range(lab.num_envs)]
     except (IndexError, KeyError, TypeError, ValueError):
         return ""  # other rules report observations that are not arrays of one shape
     automatic = len(starts) - len(rows)
@@ -235,5 +233,8 @@ def _resetting_steps(lab: Lab) -> list[StepRecord]:
     """Return the steps in which environments start new episodes in mode SAME_STEP; empty in other modes."""
     if lab.mode is not AutoresetMode.SAME_STEP:
         return []
-    steps = (step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs)))
-    return [step for step in steps if ended_rows(step).any()]
+    return [step for step in _complete_steps(lab) if ended_rows(step).any()]
+
+
+def _complete_steps(lab: Lab) -> list[StepRecord]:
+    return [step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs))]

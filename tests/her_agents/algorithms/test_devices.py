@@ -17,7 +17,7 @@ from her_agents.training.loop import train
 from her_envs import BitFlipping
 from tests.support.cameras import CameraReach, TupleReach, batch_from
 from tests.support.short_runs import tiny
-from tests.support.specimens.unusual_observations import ActionMask
+from tests.support.specimens.masks import ActionMask
 from tests.support.transitions import BITS, POINT, bit_transition, point_transition
 
 DEVICES = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]

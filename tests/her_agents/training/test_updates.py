@@ -19,7 +19,7 @@ ON_DEVICE |= {"updates_per_step": 0.5}  # 2 updates after each step of 4 environ
 
 CAMERAS = {"env": "tests.support.cameras:CameraReach", "env_kwargs": {}}
 CAMERAS |= {"use_keys": ["wrist"], "critic_keys": ["exact"]}
-MASKS = {"env": "tests.support.specimens.unusual_observations:ActionMask", "env_kwargs": {}, "her": False}
+MASKS = {"env": "tests.support.specimens.masks:ActionMask", "env_kwargs": {}, "her": False}
 
 RUNS = {
     "td3 with a device": tiny("td3", **ON_DEVICE),

@@ -35,7 +35,6 @@ def shifted(env):
     ("make", "code", "wrapper"),
     [
         (lambda: TimeLimit(shifted(TimeLimit(Reach(), 15)), 10), "GE101", "TransformReward (layer 2"),
-        (lambda: shifted(Reach()), "GE101", "TransformReward (layer 1"),
         (lambda: TimeLimit(WidensToFloat64(Reach()), 10), "GE005", "WidensToFloat64 (layer 2"),
         (lambda: DropsDesiredGoal(TimeLimit(Reach(), 10)), "GE002", "DropsDesiredGoal (layer 1"),
         (lambda: FlattenObservation(Reach()), "GE001", "FlattenObservation (layer 1"),
@@ -43,10 +42,10 @@ def shifted(env):
     ],
 )
 def test_a_finding_names_the_wrapper_that_causes_it(make, code, wrapper):
-    (finding,) = [each for each in check_goal_env(make, max_steps=200).findings if each.code == code]
+    (finding,) = [each for each in check_goal_env(make, max_steps=80).findings if each.code == code]
     assert finding.caused_by == (f"{wrapper} from the outside)" if wrapper else "")
 
 
 def test_wrappers_that_change_spaces_and_values_consistently_give_no_finding():
     env = FilterObservation(RescaleAction(Reach(), np.float32(0), np.float32(1)), list(OBSERVATION_KEYS))
-    assert not check_goal_env(env, max_steps=200).findings
+    assert not check_goal_env(env, max_steps=100).findings

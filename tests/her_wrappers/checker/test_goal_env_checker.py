@@ -21,18 +21,18 @@ from tests.support.specimens.broken_rewards import RewardOffset
 from tests.support.specimens.reach import DenseReach, Reach
 
 
-def use(env, steps=200, seed=0, on_return=lambda observation, info: None):
+def use(env, steps=100, on_return=lambda observation, info: None):
     """Step an environment with random actions and resets; return all results of ``reset`` and ``step``.
 
     ``on_return`` may change the returned observations and infos.
     """
-    env.action_space.seed(seed)
-    history = [env.reset(seed=seed)]
+    env.action_space.seed(0)
+    history = [env.reset(seed=0)]
     on_return(*history[0])
     for _ in range(steps):
         history.append(env.step(env.action_space.sample()))
         on_return(history[-1][0], history[-1][-1])
-        if history[-1][2] or history[-1][3]:
+        if (history[-1][2] or history[-1][3]) and not isinstance(env, wrappers.Autoreset):
             history.append(env.reset())
             on_return(*history[-1])
     return history
@@ -45,12 +45,7 @@ PASSIVE_FAULTS = [
     and issubclass(specimen, Reach)
     # These faults show at the first reset only, on relabeled goals only, or in several episodes.
     and specimen.__name__
-    not in {
-        "TerminationNotImplemented",
-        "MutatesInfo",
-        "LogAtZero",
-        "TerminatesBeforeSuccess",
-    }
+    not in {"TerminationNotImplemented", "MutatesInfo", "LogAtZero", "TerminatesBeforeSuccess"}
 ]
 
 
@@ -75,24 +70,25 @@ def test_actions_and_returned_values_are_not_changed():
     assert data_equivalence(use(GoalEnvChecker(Reach())), use(Reach()), exact=True)
 
 
-WATCHED_CLOSELY = 100
+WATCHED_CLOSELY = 60
 
 
 @pytest.fixture
 def few_first_steps(monkeypatch):
-    """Check only the first 100 steps closely, to reach the later steps sooner."""
+    """Check only the first 60 steps closely, to reach the later steps sooner."""
     monkeypatch.setattr(goal_env_checker, "WATCHED_CLOSELY", WATCHED_CLOSELY)
+
+
+class Late(DenseReach):
+    steps = 0
+
+    def reward(self, observation, info):
+        self.steps += 1
+        return super().reward(observation, info) - 3 * (self.steps > WATCHED_CLOSELY)
 
 
 @pytest.mark.usefixtures("few_first_steps")
 def test_a_fault_after_the_first_steps_is_found():
-    class Late(DenseReach):
-        steps = 0
-
-        def reward(self, observation, info):
-            self.steps += 1
-            return super().reward(observation, info) - 3 * (self.steps > WATCHED_CLOSELY)
-
     env = GoalEnvChecker(Late())
     use(env, WATCHED_CLOSELY)
     assert not env.report().findings
@@ -118,16 +114,16 @@ class KeepsItsFirstObservation(Reach):
 def test_a_later_change_of_the_observation_of_a_reset_is_found():
     env = GoalEnvChecker(KeepsItsFirstObservation())
     with pytest.warns(UserWarning, match="GE301"):
-        use(env, steps=50)
+        use(env, steps=5)
 
 
 def test_findings_are_counted():
     env = GoalEnvChecker(RewardOffset())
     with pytest.warns(UserWarning, match="GE101"):
-        use(env, 200)
+        use(env, 100)
     (finding,) = env.report().findings
-    assert 190 < finding.count <= 200, "a step near the threshold may count as rounding"
-    assert (env.report().steps, env.report().seed) == (200, None)
+    assert 90 < finding.count <= 100, "a step near the threshold may count as rounding"
+    assert (env.report().steps, env.report().seed) == (100, None)
     episodes = env.report().episodes
     env.reset()
     assert env.report().episodes == episodes + 1
@@ -135,32 +131,27 @@ def test_findings_are_counted():
 
 def test_gymnasium_can_make_the_wrapper_from_a_spec():
     env = GoalEnvChecker(gym.make("her_envs/PointReach-v0"))
-    again = gym.make(env.spec)
-    assert isinstance(again, GoalEnvChecker)
+    assert isinstance(gym.make(env.spec), GoalEnvChecker)
 
 
 def annotates_info(observation, info):
     info["seen"] = True
 
 
-def empties_info(observation, info):
+def empties(observation, info):
     info.clear()
+    observation.pop("observation")
 
 
 def relabels(observation, info):
     observation["desired_goal"][:] = observation["achieved_goal"]
 
 
-def pops_a_key(observation, info):
-    observation.pop("observation")
-
-
 @pytest.mark.usefixtures("few_first_steps")
-@pytest.mark.parametrize("change", [annotates_info, empties_info, relabels, pops_a_key])
-@pytest.mark.parametrize("steps", [60, WATCHED_CLOSELY + 2 * STRIDE], ids=["first steps", "later steps"])
-def test_changes_by_the_receiver_are_not_findings(change, steps):
+@pytest.mark.parametrize("change", [annotates_info, empties, relabels])
+def test_changes_by_the_receiver_are_not_findings(change):
     env = GoalEnvChecker(Reach())
-    use(env, steps, on_return=change)
+    use(env, WATCHED_CLOSELY + 2 * STRIDE, on_return=change)
     assert env.report().findings == ()
 
 
@@ -168,37 +159,29 @@ def test_changes_by_the_receiver_are_not_findings(change, steps):
 def test_changes_by_the_environment_are_found_if_the_receiver_changes_other_values(specimen):
     env = GoalEnvChecker(specimen())
     with warnings.catch_warnings(action="ignore"):
-        use(env, 60, on_return=annotates_info)
+        use(env, 30, on_return=annotates_info)
     errors = env.report().of_severity("error")
     assert {finding.code for finding in errors} == {"GE301"}
     assert "seen" not in {finding.subject.split()[-1] for finding in errors}
 
 
-WRAPPERS = {
-    "RecordEpisodeStatistics": wrappers.RecordEpisodeStatistics,
-    "TimeLimit": partial(wrappers.TimeLimit, max_episode_steps=15),
-    "PassiveEnvChecker": wrappers.PassiveEnvChecker,
-    "Autoreset": wrappers.Autoreset,
-    "RescaleAction": partial(wrappers.RescaleAction, min_action=np.float32(0), max_action=np.float32(1)),
-    "StickyAction": partial(wrappers.StickyAction, repeat_action_probability=0.3),
-    "CopyObservation": CopyObservation,
-    "EpisodeRecorder": EpisodeRecorder,
-    "GoalEnvChecker": GoalEnvChecker,
-}
+WRAPPERS = [
+    wrappers.RecordEpisodeStatistics,
+    wrappers.PassiveEnvChecker,
+    wrappers.Autoreset,
+    partial(wrappers.RescaleAction, min_action=np.float32(0), max_action=np.float32(1)),
+    CopyObservation,
+    EpisodeRecorder,
+    GoalEnvChecker,
+]
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS)
+@pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_wrappers_outside_the_checker_give_no_finding(wrapper):
     """`test_corpus.py` has wrappers inside."""
     checker = GoalEnvChecker(Reach())
-    env = wrapper(checker)
     with warnings.catch_warnings(action="error"):
-        env.action_space.seed(0)
-        env.reset(seed=0)
-        for _ in range(100):
-            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            if (terminated or truncated) and not isinstance(env, wrappers.Autoreset):
-                env.reset()
+        use(wrapper(checker), 50)
     assert checker.report().findings == ()
 
 

@@ -13,20 +13,16 @@ from tests.support.specimens.reach import Reach
 RAGGED = [[1], [1, 2]]
 BOXED = np.array([None, None], dtype=object)
 BOXED[:] = [[1], [np.zeros(2)]]
-
 ODD = {
     "none": None,
     "word": "x",
     "short": np.zeros(1),
-    "column": np.zeros((3, 1)),
     "complex": np.array([1j, 2, 3]),
     "ragged": RAGGED,
     "boxed": BOXED,
     "dict": {"a": np.zeros(2)},
-    "object": object(),
 }
-
-STEPS = 30
+STEPS = 12
 
 
 class Replaces:
@@ -59,31 +55,28 @@ PARTS = [
     ("observation", "observation"),
     ("observation", "achieved_goal"),
     ("reward",),
-    ("terminated",),
     ("info",),
     ("info", "is_success"),
 ]
 
 
 @pytest.mark.parametrize("part", PARTS, ids="/".join)
-@pytest.mark.parametrize("value", ODD.values(), ids=ODD)
-def test_no_value_stops_a_check(part, value):
-    assert check_goal_env(replaces(part, value), max_steps=STEPS).steps > 0
-    if part != ("terminated",):
+def test_no_value_stops_a_check(part):
+    for value in ODD.values():
+        assert check_goal_env(replaces(part, value), max_steps=STEPS).steps > 0
         env = GoalEnvChecker(replaces(part, value))
         with warnings.catch_warnings(action="ignore"):
             env.reset(seed=0)
-            for _ in range(8):
+            for _ in range(6):
                 env.step(np.zeros(2, np.float32))
-        assert env.report().steps == 8
+        assert env.report().steps == 6
 
 
-@pytest.mark.parametrize("part", [*PARTS, ("info", "final_obs"), ("info", "_is_success")], ids="/".join)
-@pytest.mark.parametrize("value", [ODD[name] for name in ("none", "short", "ragged", "object")])
-def test_no_value_stops_a_check_of_a_vector_environment(part, value):
-    report = check_goal_env(vector_replaces(part, value, AutoresetMode.SAME_STEP), max_steps=STEPS)
-    if part in {("terminated",), ("reward",)} and np.shape(BOXED if value is RAGGED else value) != (3,):
-        assert "GE603" in report.codes
+@pytest.mark.parametrize("part", [*PARTS, ("terminated",), ("info", "final_obs")], ids="/".join)
+def test_no_value_stops_a_check_of_a_vector_environment(part):
+    for value in (ODD["none"], ODD["short"], ODD["ragged"]):
+        report = check_goal_env(vector_replaces(part, value, AutoresetMode.SAME_STEP), max_steps=30)
+        assert "GE603" in report.codes or part not in {("terminated",), ("reward",)}
 
 
 @pytest.mark.parametrize("value", [np.zeros(2, bool), RAGGED, []])
@@ -100,19 +93,20 @@ def test_infos_that_are_objects_give_no_false_finding(value):
     assert not {"GE000", "GE109", "GE301"} & set(report.codes)
 
 
+class AppendsToInfo(Reach):
+    history = np.array([None], dtype=object)
+
+    def inform(self, observation):
+        self.history[0] = [*(self.history[0] or ()), self.elapsed]
+        return {**super().inform(observation), "history": self.history}
+
+
 def test_a_change_in_an_info_array_of_objects_is_found():
-    class Appends(Reach):
-        history = np.array([None], dtype=object)
-
-        def inform(self, observation):
-            self.history[0] = [*(self.history[0] or ()), self.elapsed]
-            return {**super().inform(observation), "history": self.history}
-
-    assert "GE301" in check_goal_env(Appends, max_steps=STEPS).codes
+    assert "GE301" in check_goal_env(AppendsToInfo, max_steps=STEPS).codes
 
 
 @pytest.mark.parametrize("value", [7, np.float32(2), {"loss": 0.5}, object()])
 def test_infos_of_a_whole_vector_environment_give_no_finding(value):
     """The infos have one value for all environments together, such as a log or a number of steps."""
-    report = check_goal_env(vector_replaces(("info", "log"), value, AutoresetMode.NEXT_STEP), max_steps=STEPS)
+    report = check_goal_env(vector_replaces(("info", "log"), value, AutoresetMode.NEXT_STEP), max_steps=30)
     assert not report.of_severity("error", "warning"), report.text()

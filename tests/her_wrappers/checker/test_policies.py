@@ -17,18 +17,15 @@ from her_wrappers.checker.rollout import (
 )
 
 
-def successes(rollout):
-    return sum(step.info["is_success"] for step in rollout.steps)
-
-
 @pytest.mark.parametrize("env_id", ["her_envs/PointReach-v0", "her_envs/BitFlipping-v0"])
 def test_steering_reaches_more_goals_than_random_actions(env_id):
     env = gym.make(env_id)
     fallback = random_policy(env.action_space, 0)
-    random = roll_out(env, Budget(600, policy=fallback, episode_share=0.05))
+    random = roll_out(env, Budget(400, policy=fallback, episode_share=0.05))
     steer = steering_policy(random.steps, env.action_space, np.random.default_rng(0), fallback)
-    steered = roll_out(env, Budget(600, policy=steer, episode_share=0.05))
-    assert successes(steered) > 15 + 3 * successes(random)
+    steered = roll_out(env, Budget(400, policy=steer, episode_share=0.05))
+    found, others = (sum(step.info["is_success"] for step in each.steps) for each in (steered, random))
+    assert found > 10 + 3 * others
 
 
 def test_steering_compensates_a_drift():

@@ -13,7 +13,7 @@ from tests.support.pages import ROOT
 
 BROKEN = "tests.support.specimens."
 SCALED = f"{BROKEN}broken_rewards:RewardScaled"
-NO_FLAG = f"{BROKEN}broken_episodes:NoFlag"
+NO_FLAG = f"{BROKEN}broken_success:NoFlag"
 REFERENCE = "tests.support.replay_specimens.reference:Reference"
 
 

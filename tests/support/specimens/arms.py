@@ -104,10 +104,9 @@ class ObservesOldAngles(Arm, breaks="GE305"):
     def joints(self, angles):
         return getattr(self, "before", angles).copy()
 
-    def draw_start(self):
-        start, goal = super().draw_start()
-        self.before = start
-        return start, goal
+    def tip_at_reset(self):
+        self.before = self.position
+        return super().tip_at_reset()
 
     def tip_of(self, before, after):
         self.before = before
@@ -239,10 +238,6 @@ class FallsFromOneHeight(Glides):
 
 class GlidesWithHistory(Glides):
     """The observation has the last position, too."""
-
-    def make_space(self):
-        box = spaces.Box(-9, 9, (4,), np.float64)
-        return goal_dict(spaces.Box(-9, 9, (2,), np.float64), box)
 
     def observe(self):
         return super().observe() | {"observation": np.concatenate([self.position, self.last])}

@@ -3,15 +3,11 @@
 from tests.support.specimens import (  # noqa: F401 - each module adds its specimens to FAULTS
     arms,
     broken_batches,
-    broken_buffer_use,
     broken_episodes,
-    broken_observations,
-    broken_resets,
     broken_rewards,
+    broken_seeds,
     broken_spaces,
-    broken_steps,
-    broken_terminations,
-    broken_values,
+    broken_success,
     broken_vectors,
 )
 from tests.support.specimens.reach import FAULTS

@@ -1,89 +1,11 @@
-"""Specimens with faults in success flags, terminations, memory, seeds or infos."""
+"""Specimens with faults in goals and in the memory of returned objects (rules GE3xx); more are in `arms`."""
+
+from types import SimpleNamespace
 
 import numpy as np
+from gymnasium import spaces
 
-from tests.support.specimens.reach import DenseReach, NeverTerminates, Reach
-
-
-class NoFlag(Reach, breaks="GE201"):
-    def inform(self, observation):
-        return {}
-
-
-class FlagWithOtherRadius(Reach, breaks="GE202"):
-    def inform(self, observation):
-        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
-        return {"is_success": bool(distance < 0.35)}
-
-
-class FlagAlwaysFalse(Reach, breaks="GE202"):
-    def inform(self, observation):
-        return {"is_success": False}
-
-
-class FlagIsFloat(Reach, breaks="GE203"):
-    def inform(self, observation):
-        return {"is_success": float(super().inform(observation)["is_success"])}
-
-
-class FlagNamedSuccess(Reach, breaks="GE203"):
-    def inform(self, observation):
-        return {"success": super().inform(observation)["is_success"]}
-
-
-class NoFlagAtReset(Reach, breaks="GE203"):
-    def inform(self, observation):
-        return super().inform(observation) if self.elapsed else {}
-
-
-class NoComputeTerminated(Reach, breaks="GE204"):
-    compute_terminated = None
-
-    def terminated(self, observation, info):
-        return info["is_success"]
-
-
-class TerminationNeverRelabeled(Reach, breaks="GE205"):
-    def terminated(self, observation, info):
-        return info["is_success"]
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return np.zeros(np.shape(achieved_goal)[:-1], bool)
-
-
-class TerminationWithOtherRadius(Reach, breaks="GE205"):
-    def terminated(self, observation, info):
-        return info["is_success"]
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return self.distance(achieved_goal, desired_goal) < 0.5
-
-
-class TerminationNotImplemented(DenseReach, breaks="GE205"):
-    def terminated(self, observation, info):
-        return False
-
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        raise NotImplementedError
-
-
-class OneTerminationForABatch(DenseReach, breaks="GE206"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return False
-
-
-class TerminationRaisesOnBatches(Reach, breaks="GE206"):
-    def compute_terminated(self, achieved_goal, desired_goal, info):
-        return True if self.is_success(achieved_goal, desired_goal) else False  # noqa: SIM210
-
-
-class StartsSolved(Reach, breaks="GE207"):
-    may_start_solved = True
-
-    def draw_start(self):
-        start = self.np_random.uniform(-1, 1, 2)
-        goal = start + self.np_random.uniform(-0.1, 0.1, 2)
-        return np.stack([start, goal]).clip(-1, 1).astype(np.float32)
+from tests.support.specimens.reach import SQUARE, DenseReach, NeverTerminates, Reach, goal_dict
 
 
 class ReusesArrays(Reach, breaks="GE301"):
@@ -96,28 +18,22 @@ class ReusesArrays(Reach, breaks="GE301"):
 
 
 class ReusesDict(Reach, breaks="GE301"):
-    def observe(self):
-        if not hasattr(self, "returned"):
-            self.returned = {}
-        self.returned.update(super().observe())
-        return self.returned
+    def as_returned(self, observation):
+        self.__dict__.setdefault("last", {}).update(observation)
+        return self.last
 
 
 class ReusesInfo(Reach, breaks="GE301"):
     def inform(self, observation):
-        if not hasattr(self, "info"):
-            self.info = {}
-        self.info.update(super().inform(observation), elapsed=self.elapsed)
+        self.__dict__.setdefault("info", {}).update(super().inform(observation), elapsed=self.elapsed)
         return self.info
 
 
 class GrowsListInInfo(Reach, breaks="GE301"):
     def inform(self, observation):
-        self.path = [*self.path[:0], 0.0] if self.elapsed == 0 else self.path
+        self.path = self.path if self.elapsed else [0.0]
         self.path.append(float(self.position[0]))
         return super().inform(observation) | {"path": self.path}
-
-    path = ()
 
 
 class ReturnsItsGoal(Reach, breaks="GE302"):
@@ -126,9 +42,8 @@ class ReturnsItsGoal(Reach, breaks="GE302"):
 
 
 class GoalIsViewOfObservation(Reach, breaks="GE302"):
-    def observe(self):
-        position = self.position.copy()
-        return super().observe() | {"observation": position, "achieved_goal": position[:]}
+    def as_returned(self, observation):
+        return observation | {"achieved_goal": observation["observation"][:]}
 
 
 class ChangesTheAction(Reach, breaks="GE302"):
@@ -139,8 +54,8 @@ class ChangesTheAction(Reach, breaks="GE302"):
 
 class InfoHoldsTheAction(Reach, breaks="GE302"):
     def step(self, action):
-        observation, reward, terminated, truncated, info = super().step(action)
-        return observation, reward, terminated, truncated, info | {"action": action}
+        *returned, info = super().step(action)
+        return *returned, info | {"action": action}
 
 
 class GoalMoves(DenseReach, breaks="GE303"):
@@ -158,64 +73,94 @@ class NewGoalOnSuccess(NeverTerminates, breaks="GE303"):
         return observation, *rest
 
 
-class GoalFromOtherGenerator(Reach, breaks="GE401"):
+class Relative(Reach):
+    """The observation is the position and the values of ``extra``."""
+
+    def make_space(self):
+        size = 2 + len(self.extra(np.zeros(2), np.ones(2)))
+        return goal_dict(SQUARE, spaces.Box(-99, 99, (size,), np.float32))
+
+    def observe(self):
+        values = [*self.position, *self.extra(self.position, self.goal)]
+        return super().observe() | {"observation": np.float32(values)}
+
+
+class ObservesTheDifference(Relative, breaks="GE304"):
+    def extra(self, position, goal):
+        return goal - position
+
+
+class ObservesTheGoal(Relative, breaks="GE304"):
+    def extra(self, position, goal):
+        return goal
+
+
+class ObservesTheDistance(Relative, DenseReach, breaks="GE304"):
+    def extra(self, position, goal):
+        return [np.linalg.norm(goal - position)]
+
+
+class ObservesTheReturn(Relative, DenseReach, breaks="GE304"):
+    sum_of_rewards = 0.0
+
+    def extra(self, position, goal):
+        return [self.sum_of_rewards]
+
     def draw_start(self):
-        position, _ = super().draw_start()
-        goal = position
-        while self.is_success(position, goal):  # otherwise `reset` would draw the position again too
-            goal = np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
-        return np.stack([position, goal])
-
-
-class IgnoresSeed(Reach, breaks="GE401"):
-    def reset(self, *, seed=None, options=None):
-        return super().reset()
-
-
-class UnseededDynamics(Reach, breaks="GE401"):
-    def move(self, action):
-        return super().move(action + np.random.default_rng().normal(0, 0.1, 2))
-
-
-class SeedsTheGlobalGenerator(Reach, breaks="GE401"):
-    def reset(self, *, seed=None, options=None):
-        if seed is not None:
-            np.random.seed(seed)  # noqa: NPY002 - the fault
-        return super().reset(seed=seed)
+        self.sum_of_rewards = 0.0
+        return super().draw_start()
 
     def move(self, action):
-        return super().move(action + np.random.normal(0, 0.1, 2))  # noqa: NPY002 - the fault
+        moved = super().move(action)
+        self.sum_of_rewards += self.compute_reward(moved, self.goal, {})
+        return moved
 
 
-class CarriesStateOver(Reach, breaks="GE401"):
+class ObservesTheReturnOfATask(ObservesTheReturn, breaks="GE304"):
+    """The goal is an attribute of a task object."""
+
+    goal = property(
+        lambda self: self.task.goal, lambda self, goal: setattr(self, "task", SimpleNamespace(goal=goal))
+    )
+
+
+class GoalIsZeroAtReset(Reach, breaks="GE305"):
+    """The achieved goal is computed by step() only, as positions in MuJoCo without mj_forward."""
+
+    def observe(self):
+        return super().observe() | ({} if self.elapsed else {"achieved_goal": np.zeros(2, np.float32)})
+
+
+class Diverges(Reach, breaks="GE307"):
+    """In some steps, the simulator finds a bad acceleration, and goes back to its initial state."""
+
+    kind = 6  # mjWARN_BADQACC
+
     def draw_start(self):
-        position, goal = super().draw_start()
-        return np.stack([getattr(self, "position", position), goal])
-
-
-class SharesStateBetweenCopies(Reach, breaks="GE401"):
-    wind = [0.0]  # noqa: RUF012 - the fault: all environments share the list
+        self.data = SimpleNamespace(warning=SimpleNamespace(number=np.zeros(8, int)))
+        return super().draw_start()
 
     def move(self, action):
-        self.wind[0] = (self.wind[0] + 0.01) % 0.1
-        return super().move(action + self.wind[0])
+        if self.elapsed == 7:
+            self.data.warning.number[self.kind] += 1
+            return np.zeros(2, np.float32)
+        return super().move(action)
 
 
-class RaggedInfo(Reach, breaks="GE501"):
-    def inform(self, observation):
-        return super().inform(observation) | {"path": np.zeros(self.elapsed)}
+class Docks(NeverTerminates, breaks="GE308"):
+    """A docking mechanism draws the point to the goal when it is near."""
+
+    def move(self, action):
+        moved = super().move(action)
+        return self.goal.copy() if self.distance(moved, self.goal) < 0.4 else moved
 
 
-class NoneOrDictInfo(Reach, breaks="GE501"):
-    def inform(self, observation):
-        return super().inform(observation) | {"contact": {"force": 1.0} if self.elapsed % 2 else None}
+class StopsAtTheGoal(Reach):
+    """Correct: an action is repeated, but no longer than until the goal is reached and the episode ends."""
 
-
-class IntegerThenFloatInfo(Reach, breaks="GE501"):
-    def inform(self, observation):
-        return super().inform(observation) | {"cost": 0.5 if self.elapsed % 3 == 0 else 0}
-
-
-class UnderscoredInfoKey(Reach, breaks="GE501"):
-    def inform(self, observation):
-        return super().inform(observation) | {"cost": 0.25, "_cost": 0.5}
+    def move(self, action):
+        for _ in range(3):
+            self.position = super().move(action)
+            if self.is_success(self.position, self.goal):
+                break
+        return self.position

@@ -1,4 +1,4 @@
-"""Specimens whose reward is not a pure function of two goals and the info."""
+"""Specimens whose reward is not a pure function of two goals and the info (rules GE1xx)."""
 
 from functools import cached_property
 
@@ -13,6 +13,8 @@ from tests.support.specimens.reach import (
     Reach,
     from_infos,
     goal_dict,
+    goals,
+    wrong_reward,
 )
 
 
@@ -42,9 +44,14 @@ class ActionCost(Reach, breaks="GE101"):
         return super().reward(observation, info) - self.cost
 
 
+class BonusInTheLastStep(Reach, breaks="GE101"):
+    def reward(self, observation, info):
+        return super().reward(observation, info) + 0.5 * (self.elapsed == self.horizon)
+
+
 class OtherRadiusInStep(Reach, breaks="GE101"):
     def reward(self, observation, info):
-        return float(self.distance(observation["achieved_goal"], observation["desired_goal"]) < 0.4) - 1.0
+        return float(self.distance(*goals(observation)) < 0.4) - 1.0
 
 
 class RewardRounded(DenseReach, breaks="GE103"):
@@ -65,8 +72,7 @@ class ThresholdDecidedTwice(Reach, breaks="GE103"):
         return np.abs(achieved_goal - desired_goal).max(-1)
 
     def reward(self, observation, info):
-        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
-        return float(distance <= self.radius) - 1.0
+        return float(self.distance(*goals(observation)) <= self.radius) - 1.0
 
 
 class MutatesAchieved(DistanceReward, breaks="GE109"):
@@ -82,14 +88,19 @@ class MutatesInfo(Reach, breaks="GE109"):
         return super().compute_reward(achieved_goal, desired_goal, info)
 
 
-class UsesOwnGoal(Reach, breaks="GE110"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return self.is_success(achieved_goal, self.goal) - 1.0
+class TerminationChangesGoals(DenseReach, breaks="GE109"):
+    def terminated(self, observation, info):
+        return False
+
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        achieved_goal -= desired_goal
+        return np.zeros(np.shape(achieved_goal)[:-1], bool)
 
 
-class UsesElapsedTime(DenseReach, breaks="GE110"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -self.distance(achieved_goal, desired_goal) - 0.1 * self.elapsed
+wrong_reward("GE110", "UsesOwnGoal", lambda env, a, d, _: env.is_success(a, env.goal) - 1.0)
+wrong_reward(
+    "GE110", "UsesElapsedTime", lambda env, a, d, _: -env.distance(a, d) - env.elapsed / 10, DenseReach
+)
 
 
 class IgnoresGoals(Reach, breaks="GE110"):
@@ -104,8 +115,7 @@ class RewardFromDistanceInInfo(DenseReach, breaks="GE110"):
     """The info contains the distance to the recorded goal."""
 
     def inform(self, observation):
-        distance = self.distance(observation["achieved_goal"], observation["desired_goal"])
-        return super().inform(observation) | {"distance": float(distance)}
+        return super().inform(observation) | {"distance": float(self.distance(*goals(observation)))}
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return -from_infos("distance", info, 0.0)
@@ -118,10 +128,24 @@ class RewardFromSuccessInInfo(FlagReward, breaks="GE110"):
         return from_infos("is_success", info, False) - 1.0
 
 
-class NoisyReward(DenseReach, breaks="GE111"):
+class ReadsInfo(Reach):
+    """The reward contains ``info["term"]``."""
+
+    def inform(self, observation):
+        return super().inform(observation) | {"term": self.term()}
+
     def compute_reward(self, achieved_goal, desired_goal, info):
-        distance = self.distance(achieved_goal, desired_goal)
-        return -distance + np.random.default_rng().normal(0, 0.01, distance.shape)
+        return super().compute_reward(achieved_goal, desired_goal, info) + from_infos("term", info, 0.0)
+
+
+class ProgressInInfo(ReadsInfo, breaks="GE110"):
+    """The term is the distance by which the last step came closer to the recorded goal."""
+
+    last = 0.0
+
+    def term(self):
+        before, self.last = self.last, float(self.distance(self.position, self.goal))
+        return before - self.last if self.elapsed else 0.0
 
 
 class NoisyThreshold(NeverTerminates, breaks="GE111"):
@@ -137,6 +161,12 @@ class NoisyThreshold(NeverTerminates, breaks="GE111"):
         return {}
 
 
+class TerminationIsRandom(Reach, breaks="GE111"):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        noise = np.random.default_rng().normal(0, 0.1, np.shape(achieved_goal)[:-1])
+        return self.distance(achieved_goal, desired_goal) + noise < self.radius
+
+
 class DrawsRandomNumbers(FlagReward, breaks="GE112"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         self.np_random.random()
@@ -147,21 +177,14 @@ class DrawsRandomNumbers(FlagReward, breaks="GE112"):
         return (super().move(action) + noise).clip(-1, 1).astype(np.float32)
 
 
-class CountsCalls(Reach, breaks="GE112"):
-    calls = 0
-
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        self.calls += 1
-        return super().compute_reward(achieved_goal, desired_goal, info)
-
-    def move(self, action):
-        calls, self.calls = self.calls, 0
-        return super().move(action if calls <= 1 else -action)
+class TerminationMovesThePoint(Reach, breaks="GE112"):
+    def compute_terminated(self, achieved_goal, desired_goal, info):
+        if np.ndim(achieved_goal) > 1:
+            self.position = self.position * np.float32(0.5)
+        return self.is_success(achieved_goal, desired_goal)
 
 
-class LogAtZero(DenseReach, breaks="GE114"):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        return -np.log(self.distance(achieved_goal, desired_goal))
+wrong_reward("GE114", "LogAtZero", lambda env, a, d, _: -np.log(env.distance(a, d)), DenseReach)
 
 
 class ReturnsNothing(DenseReach, breaks="GE114"):
@@ -172,9 +195,53 @@ class ReturnsNothing(DenseReach, breaks="GE114"):
         return -1.0
 
 
+wrong_reward("GE115", "ReversedComparison", lambda env, a, d, _: -np.float32(env.is_success(a, d)))
+
+
+class OnlyOwnGoals(Reach, breaks="GE115"):
+    """Only four desired goals can be reached, so relabeled goals never are."""
+
+    def draw_start(self):
+        return np.stack([super().draw_start()[0], self.np_random.choice([-0.5, 0.5], 2).astype(np.float32)])
+
+    def is_success(self, achieved_goal, desired_goal):
+        is_own = (np.abs(desired_goal) == 0.5).all(axis=-1)
+        return (self.distance(achieved_goal, desired_goal) < self.radius) & is_own
+
+
+class SparseThatIsDense(DenseReach, breaks="GE116"):
+    reward_type = "sparse"
+
+
+class DenseThatIsSparse(Reach, breaks="GE116"):
+    reward_type = "dense"
+
+
+class NoneForUnknownType(Reach, breaks="GE116"):
+    reward_type = "sparse"
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if self.reward_type == "sparse":
+            return super().compute_reward(achieved_goal, desired_goal, info)
+        if self.reward_type == "dense":
+            return -self.distance(achieved_goal, desired_goal)
+        return None
+
+
 class RewardNamesDiffer(Reach, breaks="GE117"):
     def compute_reward(self, achieved, desired, info):
         return super().compute_reward(achieved, desired, info)
+
+
+class RewardHasARow(Reach, breaks="GE123"):
+    def reward(self, observation, info):
+        return np.array([super().reward(observation, info)])
+
+
+class TruncatedIsAList(Reach, breaks="GE123"):
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated, [truncated], info
 
 
 class Turns(NeverTerminates):
@@ -238,90 +305,3 @@ class TurnsInOneRange(Turns):
 
     def move(self, action):
         return (self.position + action[:1]).clip(-np.pi, np.pi)
-
-
-class Docks(NeverTerminates, breaks="GE308"):
-    """A docking mechanism draws the point to the goal when it is near."""
-
-    def move(self, action):
-        moved = super().move(action)
-        return self.goal.copy() if self.distance(moved, self.goal) < 0.4 else moved
-
-
-class Lost(NeverTerminates, breaks="GE210"):
-    """The episode terminates far from the goal, which compute_terminated does not return."""
-
-    def terminated(self, observation, info):
-        return bool(self.distance(self.position, self.goal) > 1.3)
-
-
-class StopsAtTheGoal(Reach):
-    """An action is repeated, but no longer than until the goal is reached, which ends the episode."""
-
-    def move(self, action):
-        for _ in range(3):
-            self.position = super().move(action)
-            if self.is_success(self.position, self.goal):
-                break
-        return self.position
-
-
-class LeavesTheSquare(NeverTerminates):
-    """The episode terminates near the edge of the square, wherever the goal is."""
-
-    def terminated(self, observation, info):
-        return bool(np.abs(self.position).max() > 0.9) and not info["is_success"]
-
-
-class LeavesTheGoalOfAll(Lost):
-    """The goal of all episodes is the center, so the end depends on the position only."""
-
-    def draw_start(self):
-        return np.stack([self.np_random.uniform(-1, 1, 2), np.zeros(2)]).astype(self.dtype)
-
-
-class GoalInMillimeters(NeverTerminates, breaks="GE211"):
-    """The desired goal is in another unit than the achieved goal."""
-
-    horizon = 8
-
-    def make_space(self):
-        return goal_dict(spaces.Box(-1e3, 1e3, (2,), self.dtype), spaces.Box(-1, 1, (2,), self.dtype))
-
-    def draw_start(self):
-        start, goal = super().draw_start()
-        return start, 1000 * goal
-
-
-class FarGoals(NeverTerminates):
-    """No random episode reaches its goal, but an episode of moves in one direction does."""
-
-    def make_space(self):
-        square = spaces.Box(-9, 9, (2,), self.dtype)
-        return goal_dict(square, square)
-
-    def move(self, action):
-        return (self.position + 0.2 * np.clip(action, -1, 1)).astype(self.dtype)
-
-    def draw_start(self):
-        angle = self.np_random.uniform(0, 2 * np.pi)
-        return np.zeros(2, self.dtype), 3.5 * np.array([np.cos(angle), np.sin(angle)], self.dtype)
-
-
-class TouchesSeldom(FarGoals):
-    """Random actions seldom move the object, so that its moves do not show how far it can get."""
-
-    def move(self, action):
-        return super().move(action / 50 if self.elapsed % 10 == 3 else action * 0)
-
-
-CORRECT_REWARDS = [
-    Turns,
-    TurnsAsQuaternion,
-    TurnsInOneRange,
-    StopsAtTheGoal,
-    LeavesTheSquare,
-    LeavesTheGoalOfAll,
-    FarGoals,
-    TouchesSeldom,
-]

@@ -1,10 +1,18 @@
-"""Specimens with faults in observations or spaces."""
+"""Specimens with the faults of the rules GE0xx: exceptions, spaces, and values outside of them."""
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from tests.support.specimens.reach import SQUARE, DistanceReward, FlagReward, Reach, Specimen, goal_dict
+from tests.support.specimens.reach import (
+    SQUARE,
+    DistanceReward,
+    FlagReward,
+    Reach,
+    Specimen,
+    goal_dict,
+)
+from tests.support.specimens.unusual_goals import GoalFromPosition
 
 
 class StepRaises(Reach, breaks="GE000"):
@@ -12,16 +20,6 @@ class StepRaises(Reach, breaks="GE000"):
         if self.elapsed == 7:
             raise RuntimeError("the simulator has crashed")
         return super().step(action)
-
-
-class ResetRaises(Reach, breaks="GE000"):
-    resets = 0
-
-    def reset(self, *, seed=None, options=None):
-        self.resets += 1
-        if self.resets == 5:
-            raise OSError("no such level")
-        return super().reset(seed=seed)
 
 
 class StepReturnsFourValues(Reach, breaks="GE000"):
@@ -33,6 +31,25 @@ class StepReturnsFourValues(Reach, breaks="GE000"):
 class RewardAlwaysRaises(DistanceReward, breaks="GE000"):
     def compute_reward(self, achieved_goal, desired_goal, info):
         raise RuntimeError("not connected")
+
+
+class LookupRaises(Specimen, gym.Wrapper, breaks="GE000"):
+    """Attributes of the wrapped environment are looked up in a dict without defaults."""
+
+    def __init__(self):
+        super().__init__(Reach())
+
+    def get_wrapper_attr(self, name):
+        return {"np_random": self.np_random}[name]
+
+
+class SpaceRaises(Specimen, gym.Wrapper, breaks="GE000"):
+    def __init__(self):
+        super().__init__(Reach())
+
+    @property
+    def observation_space(self):
+        raise NotImplementedError
 
 
 class FlatObservation(Specimen, gym.Env, breaks="GE001"):
@@ -51,34 +68,18 @@ class NoAchievedGoalInSpace(Reach, breaks="GE002"):
     def make_space(self):
         return spaces.Dict({"observation": SQUARE, "desired_goal": SQUARE})
 
-    def reset(self, *, seed=None, options=None):
-        observation, info = super().reset(seed=seed)
-        del observation["achieved_goal"]
-        return observation, info
-
-    def step(self, action):
-        observation, *rest = super().step(action)
-        del observation["achieved_goal"]
-        return observation, *rest
+    def as_returned(self, observation):
+        return {key: observation[key] for key in ("observation", "desired_goal")}
 
 
 class NoDesiredGoalAtReset(Reach, breaks="GE002"):
-    def reset(self, *, seed=None, options=None):
-        observation, info = super().reset(seed=seed)
-        del observation["desired_goal"]
-        return observation, info
+    def as_returned(self, observation):
+        keys = observation if self.elapsed else ("observation", "achieved_goal")
+        return {key: observation[key] for key in keys}
 
 
 class NoComputeReward(FlagReward, breaks="GE003"):
     compute_reward = None
-
-
-class GoalsOfOtherDtype(Reach, breaks="GE004"):
-    def make_space(self):
-        return goal_dict(SQUARE, desired_goal=spaces.Box(-1, 1, (2,), np.float64))
-
-    def observe(self):
-        return super().observe() | {"desired_goal": self.goal.astype(np.float64)}
 
 
 class GoalsOfOtherShape(Reach, breaks="GE004"):
@@ -98,11 +99,8 @@ class Float64InFloat32Space(Reach, breaks="GE005"):
 
 
 class GoalAsList(FlagReward, breaks="GE005"):
-    def observe(self):
-        return super().observe() | {"desired_goal": self.goal.tolist()}
-
-    def inform(self, observation):
-        return {"is_success": bool(self.is_success(observation["achieved_goal"], self.goal))}
+    def as_returned(self, observation):
+        return observation | {"desired_goal": self.goal.tolist()}
 
     def terminated(self, observation, info):
         return info["is_success"]
@@ -133,3 +131,40 @@ class SpacesRebuilt(Reach, breaks="GE007"):
     def reset(self, *, seed=None, options=None):
         self.action_space = spaces.Box(-1, 1, (2,), np.float32)
         return super().reset(seed=seed)
+
+
+class StacksFrames(Specimen, gym.wrappers.FrameStackObservation, breaks="GE008"):
+    def __init__(self):
+        super().__init__(Reach(), 2)
+
+
+class FurtherKey(Reach):
+    """The observation has the further key ``more``, an element of the space ``more``."""
+
+    more = SQUARE
+
+    def make_space(self):
+        return goal_dict(SQUARE, more=self.more)
+
+    def value(self):
+        return self.position.copy()
+
+    def observe(self):
+        return super().observe() | {"more": self.value()}
+
+
+class TextInObservation(FurtherKey, breaks="GE009"):
+    more = spaces.Text(20)
+
+    def value(self):
+        return "goright" if self.goal[0] > 0 else "goleft"
+
+
+class TextAsGoal(GoalFromPosition, breaks="GE009"):
+    goal_space = spaces.Text(5)
+
+    def goal_of(self, position):
+        return "right" if position[0] > 0 else "left"
+
+    def is_success(self, achieved_goal, desired_goal):
+        return np.asarray(achieved_goal) == np.asarray(desired_goal)

@@ -6,13 +6,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.support.bundled import VARIANTS
-from tests.support.specimens.correct_goals import (
-    GoalsInPairs,
-    GridGoals,
-    ImageGoals,
-    OneDimensionalGoals,
-)
 from tests.support.specimens.reach import DenseReach, Reach, from_infos
+from tests.support.specimens.unusual_goals import GoalsInPairs, GridGoals, ImageGoals, OneDimensionalGoals
 
 
 class NegativeZero(Reach):

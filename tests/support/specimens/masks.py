@@ -1,7 +1,31 @@
-"""Right environments in which an action that the mask excludes raises an error."""
+"""Correct environments that mask actions, in some of which an excluded action raises an error."""
 
-from tests.support.specimens.reach import Reach
-from tests.support.specimens.unusual_observations import ActionMask
+import numpy as np
+from gymnasium import spaces
+
+from tests.support.specimens.reach import SQUARE, Reach, goal_dict
+
+
+class ActionMask(Reach):
+    """The observation contains a mask of the actions that have an effect."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Discrete(4)
+
+    def make_space(self):
+        return goal_dict(SQUARE, action_mask=spaces.MultiBinary(4))
+
+    def mask(self):
+        return np.int8([*(self.position < 0.9), *(self.position > -0.9)])
+
+    def observe(self):
+        return super().observe() | {"action_mask": self.mask()}
+
+    def move(self, action):
+        step = np.zeros(2)
+        step[action % 2] = (1 if action < 2 else -1) * self.mask()[action]
+        return super().move(step)
 
 
 class Strict(ActionMask):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from tests.support.specimens.arms import CORRECT_ARMS
-from tests.support.specimens.broken_observations import Relative
-from tests.support.specimens.broken_rewards import CORRECT_REWARDS
-from tests.support.specimens.broken_steps import ChangesGoals
-from tests.support.specimens.reach import DenseReach, Reach, from_infos
+from tests.support.specimens.broken_episodes import Relative, StopsAtTheGoal
+from tests.support.specimens.broken_rewards import Turns, TurnsAsQuaternion, TurnsInOneRange
+from tests.support.specimens.broken_success import (
+    FarGoals,
+    LeavesTheGoalOfAll,
+    LeavesTheSquare,
+    TouchesSeldom,
+)
+from tests.support.specimens.reach import DenseReach, Reach, from_infos, goal_dict
 
 
 class FallInInfo(DenseReach):
@@ -41,11 +47,17 @@ class FlagAtTheEnd(Reach):
         return observation, reward, terminated, truncated, info if terminated or truncated else {}
 
 
-class StackedGoals(ChangesGoals):
-    """A wrapper changes the shape of goals, and compute_reward accepts the new shape."""
+class StackedGoals(gym.ObservationWrapper):
+    """A wrapper changes the shape of goals, and its compute_reward accepts the new shape."""
 
-    def change(self, goal):
-        return np.stack([goal, goal])
+    def __init__(self):
+        super().__init__(Reach())
+        goal = spaces.Box(-1, 1, (2, 2), np.float32)
+        self.observation_space = goal_dict(goal, self.env.observation_space["observation"])
+
+    def observation(self, observation):
+        stacked = {key: np.stack([observation[key]] * 2) for key in ("achieved_goal", "desired_goal")}
+        return observation | stacked
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return self.env.compute_reward(achieved_goal[..., 0, :], desired_goal[..., 0, :], info)
@@ -134,7 +146,8 @@ NEIGHBORS = {
     make.__name__: make
     for make in (
         FallInInfo, OneStartAndGoal, FlagAtTheEnd, StackedGoals, ObservesTheMove, tensors, alike_in_all_rows,
-        *CORRECT_ARMS, *CORRECT_REWARDS,
+        *CORRECT_ARMS, Turns, TurnsAsQuaternion, TurnsInOneRange, StopsAtTheGoal, LeavesTheSquare,
+        LeavesTheGoalOfAll, FarGoals, TouchesSeldom,
     )
 }  # fmt: skip
 

@@ -1,5 +1,7 @@
 """Reach: a correct environment, of which most broken specimens are subclasses with one fault."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -20,6 +22,11 @@ def from_infos(key, info, default):
     if isinstance(info, dict):
         return info.get(key, default)
     return np.array([row.get(key, default) for row in info])
+
+
+def goals(observation):
+    """Return the achieved and the desired goal of an observation."""
+    return observation["achieved_goal"], observation["desired_goal"]
 
 
 class Specimen:
@@ -53,8 +60,16 @@ class Reach(Specimen, gym.Env):
         while not self.may_start_solved and self.is_success(*map(self.goal_of, (self.position, self.goal))):
             self.position, self.goal = self.draw_start()
         self.elapsed = 0
+        self.use_options(options)
         observation = self.observe()
-        return observation, self.inform(observation)
+        return self.as_returned(observation), self.inform(observation)
+
+    def use_options(self, options):
+        """Change the state that was drawn."""
+
+    def as_returned(self, observation):
+        """Change the observation, but not info, reward and end, which were computed from it."""
+        return observation
 
     def draw_start(self):
         return self.np_random.uniform(-1, 1, (2, 2)).astype(self.dtype)
@@ -66,7 +81,8 @@ class Reach(Specimen, gym.Env):
         info = self.inform(observation)
         reward = self.reward(observation, info)
         terminated = self.terminated(observation, info)
-        return observation, reward, terminated, self.elapsed >= self.horizon and not terminated, info
+        truncated = self.elapsed >= self.horizon and not terminated
+        return self.as_returned(observation), reward, terminated, truncated, info
 
     def move(self, action):
         return (self.position + 0.2 * np.clip(action, -1, 1)).clip(-1, 1).astype(self.dtype)
@@ -82,15 +98,13 @@ class Reach(Specimen, gym.Env):
         return position.copy()
 
     def inform(self, observation):
-        return {
-            "is_success": bool(self.is_success(observation["achieved_goal"], observation["desired_goal"]))
-        }
+        return {"is_success": bool(self.is_success(*goals(observation)))}
 
     def reward(self, observation, info):
-        return float(self.compute_reward(observation["achieved_goal"], observation["desired_goal"], info))
+        return float(self.compute_reward(*goals(observation), info))
 
     def terminated(self, observation, info):
-        return bool(self.compute_terminated(observation["achieved_goal"], observation["desired_goal"], info))
+        return bool(self.compute_terminated(*goals(observation), info))
 
     def distance(self, achieved_goal, desired_goal):
         return np.linalg.norm(achieved_goal - desired_goal, axis=-1)
@@ -130,4 +144,25 @@ class DistanceReward(DenseReach):
     """The dense task, in which step() computes the reward from the distance."""
 
     def reward(self, observation, info):
-        return -float(self.distance(observation["achieved_goal"], observation["desired_goal"]))
+        return -float(self.distance(*goals(observation)))
+
+
+def wrong_info(code, name, change, base=Reach):
+    """Add a specimen whose infos are ``change(env, info)``, where ``info`` is that of ``base``."""
+
+    def inform(self, observation):
+        return change(self, base.inform(self, observation))
+
+    return type(name, (base,), {"inform": inform}, breaks=code)
+
+
+def wrong_reward(code, name, function, base=Reach, replaced="compute_reward"):
+    """Add a specimen whose compute_reward is ``function(env, achieved_goal, desired_goal, info)``."""
+
+    def compute(self, achieved_goal, desired_goal, info):
+        return function(self, achieved_goal, desired_goal, info)
+
+    return type(name, (base,), {replaced: compute}, breaks=code)
+
+
+wrong_end = partial(wrong_reward, replaced="compute_terminated")
