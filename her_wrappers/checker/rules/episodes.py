@@ -64,8 +64,8 @@ EXACT, LATE = 0.01, 0.1
 of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT` is
 a share of the mean of the squared moves of the goal in a step."""
 
-HELD = 0.05
-"""Smallest share of steps in which the achieved goal is held, though the observation shows a move."""
+HELD, MIN_HELD = 0.05, 10
+"""Smallest share and number of steps with a held achieved goal, though the observation shows a move."""
 
 GOAL_IS_LATE = "the achieved goal follows from the observation before the step, not from the one after it"
 OBSERVATION_IS_LATE = "the observation after a step belongs to the achieved goal before the step"
@@ -343,11 +343,12 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     expected = predict(after) - predict(before)
     errors = moves - expected
     held = np.flatnonzero((moves == 0).all(axis=1) & (np.linalg.norm(expected, axis=1) > 0))
-    if HELD * len(steps) < len(held) < len(steps):
+    least = max(HELD * len(steps), MIN_HELD)
+    if least < len(held) < len(steps):
         real = np.median(np.linalg.norm(moves[(moves != 0).any(axis=1)], axis=1))
         held = held[np.linalg.norm(expected[held], axis=1) > real / 2]
         of_now, of_before = (np.linalg.norm(goals - predict(each), axis=1)[held] for each in (after, before))
-        if len(held) > HELD * len(steps) and np.median(of_before) < np.median(of_now) / 2:
+        if len(held) > least and np.median(of_before) < np.median(of_now) / 2:
             message = (
                 f"the achieved goal stays the same in {len(held)} of {len(steps)} steps in which it moves"
             )
