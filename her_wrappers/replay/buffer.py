@@ -225,8 +225,7 @@ class HindsightReplayBuffer:
     @property
     def num_episodes(self) -> int:
         """Number of stored episodes."""
-        stored = self._replay.storage.stored
-        return stored.end_episode - stored.first_episode
+        return self._replay.storage.stored.num_episodes
 
     @property
     def can_sample(self) -> bool:

@@ -199,8 +199,9 @@ class RelabeledReplay:
         is_trivial = np.zeros(0, np.bool_)
         if self.relabeler is not None and batch.relabeled.any():
             is_trivial = self.relabeler.are_trivial(batch, self.storage.take_infos(batch.index))
-        num_episodes = stored.end_episode - stored.first_episode
-        counts = {"num_transitions": len(self), "num_episodes": num_episodes, "nbytes": self.nbytes}
+        counts = {
+            "num_transitions": len(self), "num_episodes": stored.num_episodes, "nbytes": self.nbytes
+        }  # fmt: skip
         return statistics_of(batch, batch.goal_index - batch.index, is_trivial, **counts)
 
     def verify(self) -> None:

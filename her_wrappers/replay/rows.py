@@ -15,10 +15,8 @@ the desired goal, or a single step that changes it; most episodes are one goal s
 to its goal span, and the goal span to its episode.
 
 There are three rings: states, goal spans and steps. Everything in a ring is numbered in the order of its
-addition, and number i lies in slot i % capacity, so a number is converted to a slot only where an array is
-accessed. If a ring grows, its content moves to the slots 0, 1, 2, ..., and its numbers begin at 0 again; step
-numbers never change, since the ring of steps never grows. Two slots are stored, since each batch needs them:
-`Stored.steps` has the slots of goal spans, and the column ROW has the slot of a first state, the *row*.
+addition. No number is ever used twice, and number i lies in slot i % capacity of its ring, so numbers are
+converted to slots only where an array is accessed.
 
 The arrays (leaves) of observations and actions that have the same dtype are columns of one matrix, so a batch
 needs one ``take`` per dtype. The achieved goals have separate matrices, since new goals are taken from them.
@@ -45,8 +43,8 @@ from her_wrappers.recording.episodes import Episodes, unchecked
 from her_wrappers.recording.sinks import NotFiniteError
 
 # Columns of `Stored.goal_spans`. Of the episode: number of the first step, row of the first state, number of
-# steps, flags, and number of the episode. Of the goal span: number of the step after its last step.
-FIRST, ROW, LENGTH, FLAGS, EPISODE, END = range(6)
+# steps, and flags. Of the goal span: number of the step after its last step.
+FIRST, ROW, LENGTH, FLAGS, END = range(5)
 # Bits of FLAGS: terminated, truncated, terminated independently of the goal
 FLAG_BITS = np.array([1, 2, 4], np.int8)
 # NumPy takes rows of these sizes in bytes in half the time, so small goals are padded to them.
@@ -62,13 +60,12 @@ class Stored(NamedTuple):
 
     first: int  # number of the oldest step
     end: int  # number of the next step that will be added
-    first_episode: int  # number of the oldest episode, counted from the first that was ever added
-    end_episode: int
-    first_span: int  # number of the oldest goal span
+    first_row: int  # the same numbers of the states
+    end_row: int
+    first_span: int  # and of the goal spans
     end_span: int
-    end_row: int  # number of the next state that will be added; see `num_rows`
-    steps: np.ndarray  # (buffer_size,) slot of the goal span of each step
-    goal_spans: np.ndarray  # (n, 6) int64, see FIRST and the other columns
+    steps: np.ndarray  # (buffer_size,) number of the goal span of each step
+    goal_spans: np.ndarray  # (n, 5) int64, see FIRST and the other columns
     states: Sequence[Any]  # matrices; None for an observation that equals the achieved goal in all states
     # matrices with the desired goals before and after a goal span, for the first matrices in `states`
     desired: Sequence[Any]
@@ -80,9 +77,9 @@ class Stored(NamedTuple):
         return self.end - self.first
 
     @property
-    def num_rows(self) -> int:
-        """Number of rows in use: one for each state. An episode of T steps has T + 1 states."""
-        return self.end - self.first + self.end_episode - self.first_episode
+    def num_episodes(self) -> int:
+        """Number of episodes; an episode of T steps has T + 1 states."""
+        return self.end_row - self.first_row - self.num_steps
 
 
 class Matrix(NamedTuple):
@@ -111,10 +108,6 @@ class RowStorage:
     """
 
     stored: Stored  # a new object after every change
-    choices: list[tuple[LeafSpec, Any, Any, Any]] = []  # noqa: RUF012 - discrete actions, see `validate`
-    matrices: Sequence[Matrix]
-    row_size: int  # bytes of a row of all matrices
-    reward: tuple[int, Any]  # matrix and column
 
     def __init__(
         self,
@@ -127,12 +120,14 @@ class RowStorage:
         self.buffer_size, self._info_keys = buffer_size, info_keys
         self.observations = SpaceSpec.of("observations", observation_space)
         self.actions = SpaceSpec.of("actions", action_space)
-        self.choices = []
+        self._choices: list[
+            tuple[LeafSpec, Any, Any]
+        ] = []  # discrete actions: first and number of the others
         for leaf, space in zip(self.actions, leaf_spaces(action_space).values(), strict=True):
             if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
                 most = (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
-                start = np.asarray(space.start, leaf.dtype)
-                self.choices.append((leaf, start, np.asarray(most, f"u{leaf.dtype.itemsize}"), start.any()))
+                most = np.asarray(most, f"u{leaf.dtype.itemsize}")
+                self._choices.append((leaf, np.asarray(space.start, leaf.dtype), most))
         self._lay_out()
         self.clear(first)
 
@@ -166,9 +161,9 @@ class RowStorage:
                 places[leaf.path] = place(name, leaf, 2)
         self._observed = [Column(leaf, *places[leaf.path]) for leaf in self.observations]
         self._acted = [Column(leaf, *place(str(leaf.dtype), leaf, 1)) for leaf in self.actions]
-        self.reward = place("float32", np.empty((), np.float32), 1)
-        self.matrices = list(matrices.values())
-        self.row_size = sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
+        self._reward = place("float32", np.empty((), np.float32), 1)
+        self._matrices = list(matrices.values())
+        self.row_size = sum(matrix.width * matrix.dtype.itemsize for matrix in self._matrices)  # in bytes
 
     def clear(self, first: int) -> None:
         """Remove everything and allocate new memory; the next step gets the number ``first``."""
@@ -177,18 +172,18 @@ class RowStorage:
         try:
             states = [
                 None if matrix.may_equal_goal else np.zeros((rows, matrix.width), matrix.dtype)
-                for matrix in self.matrices
+                for matrix in self._matrices
             ]
-            goals = [matrix for matrix in self.matrices if matrix.has_goals]
+            goals = [matrix for matrix in self._matrices if matrix.has_goals]
             desired = [np.zeros((MIN_SPANS, 2 * matrix.width), matrix.dtype) for matrix in goals]
-            steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
+            steps = np.zeros(size, np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
             raise MemoryError(
                 f"buffer_size={size} needs {rows * self.row_size / 2**30:.1f} GiB, and there is not "
                 "enough memory; use a smaller buffer_size"
             ) from error
-        spans = np.zeros((MIN_SPANS, 6), np.int64)
-        self.stored = Stored(first, first, 0, 0, 0, 0, 0, steps, spans, states, desired, {})
+        spans = np.zeros((MIN_SPANS, 5), np.int64)
+        self.stored = Stored(first, first, 0, 0, 0, 0, steps, spans, states, desired, {})
 
     @property
     def nbytes(self) -> int:
@@ -219,9 +214,9 @@ class RowStorage:
         observations, actions = episodes.observations, episodes.actions
         observations = self.observations.check_rows(observations, num_states, owner, inspect=_reject_nan)
         actions = self.actions.check_rows(actions, num_steps, owner, rounding=True, inspect=_reject_nan)
-        for leaf, start, most, has_start in self.choices:
+        for leaf, start, most in self._choices:
             values = leaf.find(actions, owner)
-            shifted = values - start if has_start else values
+            shifted = values - start if start.any() else values
             if (outside := shifted.view(most.dtype) > most).any():  # negative values are large unsigned ones
                 step = int(outside.reshape(num_steps, -1).any(1).argmax())
                 expected = f"from {start} to {start + most.astype(start.dtype)}"
@@ -274,8 +269,8 @@ class RowStorage:
         actions, rewards = _leaf_rows(self.actions, episodes.actions), episodes.rewards.astype(np.float32)
         rows_of_steps = (stored.end_row + episodes.state_of_step) % capacity
         spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_bounds)
-        span_slots = (stored.end_span + np.arange(num_spans)) % len(stored.goal_spans)
-        span_of_step = span_slots.repeat(span_bounds[1:] - span_bounds[:-1])
+        new_spans = stored.end_span + np.arange(num_spans)
+        span_slots, span_of_step = new_spans % len(stored.goal_spans), new_spans.repeat(np.diff(span_bounds))
 
         # This evicts the oldest episodes, so that the rows written next are not in use. From here on nothing
         # large is allocated, since a MemoryError must not lose the evicted episodes.
@@ -288,7 +283,7 @@ class RowStorage:
                     matrix[rows, column.columns] = values[part]
         for column, values in zip(self._acted, actions, strict=True):
             stored.states[column.matrix][rows_of_steps, column.columns] = values
-        stored.states[self.reward[0]][rows_of_steps, self.reward[1]] = rewards
+        stored.states[self._reward[0]][rows_of_steps, self._reward[1]] = rewards
         stored.goal_spans[span_slots] = spans
         for matrix, new in zip(stored.desired, goals, strict=True):
             matrix[span_slots] = new
@@ -299,9 +294,8 @@ class RowStorage:
         # This makes the new episodes visible.
         self.stored = stored._replace(
             end=stored.end + num_steps,
-            end_episode=stored.end_episode + len(episodes.lengths),
-            end_span=stored.end_span + num_spans,
             end_row=stored.end_row + num_states,
+            end_span=stored.end_span + num_spans,
         )
 
     def _with_columns(self, stored: Stored, episodes: Episodes, observed: list[np.ndarray]) -> Stored:
@@ -311,8 +305,7 @@ class RowStorage:
                 goals = episodes.observations["achieved_goal"].reshape(values.shape)
                 if not (row_bytes(values) == row_bytes(goals)).all():
                     states = list(stored.states)  # the observation was equal to the achieved goal so far
-                    goals, capacity = states[0][:, : self.matrices[column.matrix].width], len(states[0])
-                    states[column.matrix] = _resized(goals, 0, capacity, capacity)
+                    states[column.matrix] = states[0][:, : self._matrices[column.matrix].width].copy()
                     stored = stored._replace(states=states)
         infos = dict(stored.infos)
         for key, new in episodes.infos.items():
@@ -330,36 +323,29 @@ class RowStorage:
         """Return ``stored`` without the episodes that begin before the step ``number``."""
         if number <= stored.first:
             return stored
-        last = stored.steps[(number - 1) % self.buffer_size]
-        span = stored.goal_spans[last]  # of the last episode to evict
-        first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
-        if first < stored.end:
-            # `steps` has the slot of its goal span, and the number follows from the oldest number and slot.
-            slot = int(stored.steps[first % self.buffer_size])
-            first_span = stored.first_span + (slot - stored.first_span) % len(stored.goal_spans)
-        return stored._replace(first=first, first_episode=int(span[EPISODE]) + 1, first_span=first_span)
+        last = stored.goal_spans[stored.steps[(number - 1) % self.buffer_size] % len(stored.goal_spans)]
+        first = int(last[FIRST] + last[LENGTH])  # the step after the last episode to evict
+        first_row = int(last[ROW] + last[LENGTH]) + 1
+        first_span = int(stored.steps[(first - 1) % self.buffer_size]) + 1
+        return stored._replace(first=first, first_row=first_row, first_span=first_span)
 
     def _with_room(self, stored: Stored, num_states: int, num_spans: int) -> Stored:
         """Return ``stored`` with room for ``num_states`` more states and ``num_spans`` more goal spans."""
-        capacity, num_rows = len(stored.states[0]), stored.num_rows
-        span_capacity, kept = len(stored.goal_spans), stored.end_span - stored.first_span
-        if num_rows + num_states > capacity:
+        num_rows, capacity = stored.end_row - stored.first_row + num_states, len(stored.states[0])
+        if num_rows > capacity:
             # T steps have T + 1 states, so twice as many rows as steps are always enough.
-            larger = min(max(num_rows + num_states, capacity * 5 // 4), 2 * self.buffer_size)
-            moved = stored.end_row - num_rows, num_rows, larger
-            spans = stored.goal_spans.copy()
-            spans[:, ROW] = (spans[:, ROW] - moved[0]) % capacity
-            states = [None if each is None else _resized(each, *moved) for each in stored.states]
-            stored = stored._replace(states=states, goal_spans=spans, end_row=num_rows)
-        if kept + num_spans > span_capacity:
-            moved = stored.first_span, kept, max(kept + num_spans, span_capacity * 5 // 4)
-            stored = stored._replace(
-                desired=[_resized(each, *moved) for each in stored.desired],
-                goal_spans=_resized(stored.goal_spans, *moved),
-                steps=((stored.steps - stored.first_span) % span_capacity).astype(stored.steps.dtype),
-                first_span=0,
-                end_span=kept,
+            rows = (
+                stored.first_row,
+                stored.end_row,
+                min(max(num_rows, capacity * 5 // 4), 2 * self.buffer_size),
             )
+            states = [None if each is None else _resized(each, *rows) for each in stored.states]
+            stored = stored._replace(states=states)
+        num_spans, capacity = stored.end_span - stored.first_span + num_spans, len(stored.goal_spans)
+        if num_spans > capacity:
+            spans = stored.first_span, stored.end_span, max(num_spans, capacity * 5 // 4)
+            desired = [_resized(each, *spans) for each in stored.desired]
+            stored = stored._replace(desired=desired, goal_spans=_resized(stored.goal_spans, *spans))
         return stored
 
     def _span_bounds(self, episodes: Episodes, observed: list[np.ndarray]) -> np.ndarray:
@@ -387,10 +373,9 @@ class RowStorage:
         states = episodes.state_of_step[begins]
         episode = states - begins
         first, length = episodes.ends[episode], episodes.lengths[episode]
-        row = (stored.end_row + first + episode) % len(stored.states[0])
+        row = stored.end_row + first + episode
         flags = episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
-        number = episode + stored.end_episode
-        columns = first + stored.end, row, length, flags[episode], number, ends + stored.end
+        columns = first + stored.end, row, length, flags[episode], ends + stored.end
         before_and_after, all_goals = states[:, None] + np.arange(2), []
         for matrix, desired in enumerate(stored.desired):
             pairs = np.zeros((len(begins), 2, desired.shape[1] // 2), desired.dtype)
@@ -433,11 +418,11 @@ class RowStorage:
         """
         before: list[Any] = []
         after: list[Any] = []
-        for matrix, layout in zip(self.stored.states, self.matrices, strict=True):
+        for matrix, layout in zip(self.stored.states, self._matrices, strict=True):
             block = [None] if matrix is None else matrix.take(rows[: layout.parts], 0, None, "wrap")
             before.append(block[0])
             after.append(block[-1])
-        number, column = self.reward
+        number, column = self._reward
         return (
             self._build(self.observations, self._observed, before, desired[0]),
             self._build(self.actions, self._acted, before),
@@ -493,7 +478,7 @@ class RowStorage:
         episodes are float32.
         """
         stored, index = self.stored, np.arange(first, end)
-        span = stored.steps[index % self.buffer_size].astype(np.int64)
+        span = stored.steps[index % self.buffer_size] % len(stored.goal_spans)
         spans = stored.goal_spans[span]
         begins = (index == spans[:, FIRST]).nonzero()[0]
         lengths = spans[begins, LENGTH]
@@ -513,7 +498,7 @@ class RowStorage:
             desired.append(goals)
         steps = [block[state_of_step] for block in blocks]
         terminated, truncated, goal_independent = (spans[begins, FLAGS] & FLAG_BITS[:, None]) > 0
-        number, at = self.reward
+        number, at = self._reward
         episodes = Episodes(
             observations=copy_tree(self._build(self.observations, self._observed, blocks, desired)),
             actions=copy_tree(self._build(self.actions, self._acted, steps)),
@@ -527,22 +512,21 @@ class RowStorage:
 
     def verify(self) -> None:
         """Raise RuntimeError if the fields of `stored` contradict each other."""
-        stored, spans, capacity = self.stored, self._stored_spans(), len(self.stored.states[0])
-        is_first = np.diff(spans[:, EPISODE], prepend=-1) != 0
-        lengths, episode = spans[is_first, LENGTH], is_first.cumsum() - 1
-        number, ahead = np.arange(len(lengths)), lengths.cumsum() - lengths
-        rows = (stored.end_row - stored.num_rows + ahead + number) % capacity
-        expected = np.stack([stored.first + ahead, rows, lengths, stored.first_episode + number], axis=1)
+        stored, spans = self.stored, self._stored_spans()
+        is_first = np.diff(spans[:, FIRST], prepend=-1) != 0
+        lengths, number = spans[is_first, LENGTH], is_first.cumsum() - 1
+        ahead = lengths.cumsum() - lengths
+        expected = stored.first + ahead, stored.first_row + ahead + np.arange(len(lengths)), lengths
         counts = np.diff(spans[:, END], prepend=stored.first)
         slots = np.arange(stored.first, stored.end) % self.buffer_size
         numbers = np.arange(stored.first_span, stored.end_span).repeat(counts.clip(0))
         if not (
-            np.array_equal(spans[:, [FIRST, ROW, LENGTH, EPISODE]], expected[episode])
-            and np.array_equal(stored.steps[slots], numbers % len(stored.goal_spans))
+            np.array_equal(spans[:, [FIRST, ROW, LENGTH]], np.stack(expected, axis=1)[number])
+            and np.array_equal(stored.steps[slots], numbers)
             and bool((counts > 0).all())
             and lengths.sum() == stored.num_steps <= self.buffer_size
-            and len(lengths) == stored.end_episode - stored.first_episode
-            and stored.num_rows <= capacity
+            and len(lengths) == stored.num_episodes
+            and stored.end_row - stored.first_row <= len(stored.states[0])
             and len(spans) <= len(stored.goal_spans)
         ):
             raise corrupted_memory("episodes and steps are inconsistent")
@@ -587,11 +571,11 @@ def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slic
     return slices
 
 
-def _resized(matrix: np.ndarray, first: int, count: int, capacity: int) -> np.ndarray:
-    """Return a ring of ``capacity`` slots that begins with ``count`` values of ``matrix``, from ``first``."""
-    resized = np.zeros((capacity, *matrix.shape[1:]), matrix.dtype)
-    for rows, part in ring_slices(first, count, len(matrix)):
-        resized[part] = matrix[rows]
+def _resized(ring: np.ndarray, first: int, end: int, capacity: int) -> np.ndarray:
+    """Return a ring of ``capacity`` slots with the numbers ``first`` to ``end`` - 1 of another ring."""
+    resized = np.zeros((capacity, *ring.shape[1:]), ring.dtype)
+    for numbers in np.array_split(np.arange(first, end), 64):  # parts, since indexing makes a copy
+        resized[numbers % capacity] = ring[numbers % len(ring)]
     return resized
 
 
