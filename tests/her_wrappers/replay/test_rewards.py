@@ -1,7 +1,5 @@
 """Rewards: recorded ones are compared; new ones use goals, infos, states and actions."""
 
-import warnings
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -29,16 +27,6 @@ def test_recorded_rewards_that_differ_give_one_warning(device, name):
         buffer.add_episode(UNLIKE)
     buffer.add_episodes([UNLIKE, UNLIKE])
     assert buffer.num_episodes == 3
-
-
-def test_a_warning_turned_into_an_error_is_raised_once():
-    buffer = counting_buffer()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=r"reward -1\.5"):
-            buffer.add_episode(UNLIKE)
-        buffer.add_episode(UNLIKE)
-    assert buffer.num_episodes == 1
 
 
 @pytest.mark.parametrize("options", [{"n_sampled_goal": 0}, {}])
