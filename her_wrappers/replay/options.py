@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from her_wrappers.support.arguments import require_count, require_gamma, require
 if TYPE_CHECKING:
     import torch
 
+    from her_wrappers.replay.buffer import HindsightReplayBuffer
+
 # Options that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 # Options on which the sampled steps and goals depend
@@ -50,14 +52,6 @@ REMOVED: dict[str, tuple[Json, str]] = {
 REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
 
 
-@runtime_checkable
-class HasEpisodes(Protocol):
-    """An object with a method ``episodes``, such as a `HindsightReplayBuffer`."""
-
-    def episodes(self) -> Iterable[Episode]:
-        """Return the episodes."""
-
-
 @dataclass(frozen=True)
 class Demonstrations:
     """Episodes of an expert or another policy, and their share of each batch.
@@ -73,14 +67,11 @@ class Demonstrations:
         ValueError: ``share`` is not a number in (0, 1).
 
     Example:
-        >>> import gymnasium as gym, her_envs
-        >>> from her_wrappers import Collector, Demonstrations, HindsightReplayBuffer
-        >>> env = gym.make("her_envs/PointReach-v0")
         >>> demonstrations = Demonstrations(archive, share=0.25)  # doctest: +SKIP
         >>> HindsightReplayBuffer.for_env(env, demonstrations=demonstrations)  # doctest: +SKIP
     """
 
-    episodes: Iterable[Episode] | Dataset | HasEpisodes
+    episodes: Iterable[Episode] | Dataset | HindsightReplayBuffer
     share: float = 0.25
 
     def __post_init__(self) -> None:
@@ -96,7 +87,7 @@ class Demonstrations:
         if isinstance(source, Dataset):
             errors = EpisodeErrors("raise")
             source = errors.counted(episodes_of(source, errors))
-        elif isinstance(source, HasEpisodes):
+        elif hasattr(source, "episodes"):
             source = source.episodes()
         listed = [episode for _, episode in numbered(source)]
         if not listed:

@@ -42,15 +42,14 @@ class WatchedInfo(dict[str, Any]):
         super().__init__(info)
         self.missing = missing
 
+    def __contains__(self, key: object) -> bool:
+        if not super().__contains__(key):
+            self.missing.add(str(key))
+        return super().__contains__(key)
+
     def __missing__(self, key: str) -> Any:
         self.missing.add(key)
         raise KeyError(key)
-
-    def __contains__(self, key: object) -> bool:
-        found = super().__contains__(key)
-        if not found:
-            self.missing.add(str(key))
-        return found
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of ``key``, or ``default`` if the key is missing."""

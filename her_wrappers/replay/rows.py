@@ -387,17 +387,12 @@ class RowStorage:
 
     def take_goals(
         self, goal_rows: np.ndarray, goal_spans: np.ndarray, num_achieved: int, num_relabeled: int
-    ) -> tuple[list[Any], list[Any]]:
-        """Return the desired goals of B steps: a list for the states before them, and a list for those after.
-
-        Each list has one array, (B, width), for each matrix in `Stored.desired`. The first ``num_achieved``
-        steps get the achieved goals of the states in ``goal_rows``. The next steps, up to ``num_relabeled``,
-        get the desired goals after their ``goal_spans``. The other steps, which are not relabeled, get the
-        recorded goals before and after their ``goal_spans``.
-        """
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the matrices (B, width) with the desired goals of B steps: before, and after the steps."""
+        # The first `num_achieved` steps get the achieved goals of the states in `goal_rows`. The next steps,
+        # up to `num_relabeled`, get the desired goals after their `goal_spans`, the others both of these.
         stored, count = self.stored, len(goal_rows)
-        before: list[Any] = []
-        after: list[Any] = []
+        goals = []
         for achieved, desired in zip(stored.states, stored.desired, strict=False):
             pairs = desired.take(goal_spans[num_achieved:], 0, None, "wrap")
             width = achieved.shape[1]
@@ -406,22 +401,20 @@ class RowStorage:
             taken[0, num_achieved:] = pairs[:, :width]
             taken[1, num_achieved:] = pairs[:, width:]
             taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
-            before.append(taken[0])
-            after.append(taken[1])
+            goals.append(taken)
+        before, after = zip(*goals, strict=True)
         return before, after
 
-    def take_steps(self, rows: Any, desired: Sequence[list[Any]]) -> tuple[Any, Any, Any, Any]:
-        """Return copies of B steps: observations, actions, rewards, next observations.
+    def take_steps(self, rows: Any, desired: Sequence[Sequence[Any]]) -> tuple[Any, Any, Any, Any]:
+        """Return the observations, actions, rewards and next observations of B steps.
 
-        ``rows``, (2, B), are the rows of the states before and after the steps. ``desired``, the result of
-        `take_goals`, are the desired goals in the observations and next observations.
+        ``rows``, (2, B), are the rows of the states before and after them; ``desired`` is from `take_goals`.
         """
-        before: list[Any] = []
-        after: list[Any] = []
-        for matrix, layout in zip(self.stored.states, self._matrices, strict=True):
-            block = [None] if matrix is None else matrix.take(rows[: layout.parts], 0, None, "wrap")
-            before.append(block[0])
-            after.append(block[-1])
+        blocks = [
+            [None] if matrix is None else matrix.take(rows[: layout.parts], 0, None, "wrap")
+            for matrix, layout in zip(self.stored.states, self._matrices, strict=True)
+        ]
+        before, after = [block[0] for block in blocks], [block[-1] for block in blocks]
         number, column = self._reward
         return (
             self._build(self.observations, self._observed, before, desired[0]),

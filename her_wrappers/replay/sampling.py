@@ -34,10 +34,6 @@ class Steps(NamedTuple):
     span_end: np.ndarray  # number of the first step after the goal span
     flags: np.ndarray  # bits of FLAGS of the episode
 
-    def chosen(self, rows: np.ndarray) -> Steps:
-        """Return the facts about the steps at the positions ``rows``, in this order."""
-        return Steps(*[column[rows] for column in self])
-
 
 class Draws(NamedTuple):
     """K batches of B sampled steps and their goals; in each batch, the relabeled steps come first."""
@@ -170,7 +166,7 @@ class Sampler:
         for number, each in enumerate(components):
             chosen = np.flatnonzero(component == number)
             if len(chosen):
-                found = self._select(stored, each, steps.chosen(chosen), rng)
+                found = self._select(stored, each, Steps(*[column[chosen] for column in steps]), rng)
                 goal_rows[chosen], goal_spans[chosen], goal_index[chosen] = found
         return goal_rows, goal_spans, goal_index
 

@@ -6,7 +6,7 @@ from gymnasium import spaces
 from stable_baselines3.common import buffers
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers.replay.n_step import window_lengths
+from her_wrappers.replay.batch import window_lengths
 from tests.support.buffers import filled
 from tests.support.counting import ACTIONS, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_tree
