@@ -147,9 +147,8 @@ class RelabeledReplay:
 
         rows = (row[:, None] + ahead).reshape(-1)
         terminated, truncated, goal_independent = draws.end_flags[:, k].repeat(len(order), 1) & is_last
-        goals_of_steps = tuple([repeated(each) for each in part] for part in goals)
         singles = Batch(
-            *storage.take_steps(np.array((rows, rows + 1)), goals_of_steps),
+            *storage.take_steps(np.array((rows, rows + 1)), goals.repeat(len(order), 1)),
             *(terminated, truncated, repeated(draws.discounts[k]), repeated(weights), repeated(relabeled)),
             index=(index[:, None] + ahead).reshape(-1),
         )

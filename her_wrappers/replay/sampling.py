@@ -27,10 +27,10 @@ class Steps(NamedTuple):
     """Facts about n stored steps, each an (n,) integer array."""
 
     number: np.ndarray  # step number
-    row: np.ndarray  # slot of the state before the step, or this slot plus the capacity
+    row: np.ndarray  # row of the state before the step; a row beyond the ring continues at row 0
     t: np.ndarray  # index of the step in its episode
     length: np.ndarray  # number of steps of the episode
-    span: np.ndarray  # slot of the goal span, or this slot plus the capacity
+    span: np.ndarray  # slot of the goal span in `Stored.goal_spans`
     span_end: np.ndarray  # number of the first step after the goal span
     flags: np.ndarray  # bits of FLAGS of the episode
 
@@ -141,16 +141,13 @@ class Sampler:
 
     def _look_up(self, stored: Stored, ahead: np.ndarray) -> Steps:
         """Look up n steps; ``ahead``, (n,), are their offsets from the oldest stored step."""
-        # For the first number of a ring, number - first + first % capacity is its slot. For others, this can
-        # be a slot plus the capacity, which mode "wrap" of `take` subtracts.
-        offset = stored.first_span - stored.first_span % len(stored.goal_spans)
+        # The index is below twice the size of the ring, and mode "wrap" subtracts the size.
         slots = ahead + stored.first % self._storage.buffer_size
-        span = stored.steps.take(slots, 0, None, "wrap") - offset
+        span = stored.steps.take(slots, 0, None, "wrap").astype(np.intp)
         first, row, length, flags, span_end = stored.goal_spans.take(span, 0, None, "wrap").T
         number = ahead + stored.first
         t = number - first
-        offset = stored.first_row - stored.first_row % len(stored.states[0])
-        return Steps(number, row + t - offset, t, length, span, span_end, flags)
+        return Steps(number, row + t, t, length, span, span_end, flags)
 
     def _select_goals(
         self, stored: Stored, steps: Steps, component: np.ndarray, rng: np.random.Generator
