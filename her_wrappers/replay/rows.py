@@ -20,8 +20,8 @@ stored in place of numbers, since each batch needs them: `Stored.steps` has the 
 column ROW has the slot of a first state, the *row*. If a ring grows, they are computed again.
 
 The arrays (leaves) of observations and actions are fields of records, so a batch needs one ``take`` per kind
-of record: achieved goals, other observations, and steps, which have the action and the reward. The records of
-desired goals are like those of achieved goals, and each goal span has two of them.
+of record: achieved goals, and the rest of a state with the step that begins there. The records of desired
+goals are like those of achieved goals, and each goal span has two of them.
 
 `RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
 to rows that no stored episode uses, and become visible by one assignment. After an interruption at any
@@ -67,8 +67,8 @@ class Stored(NamedTuple):
     end_span: int
     steps: np.ndarray  # (buffer_size,) slot of the goal span of each step
     goal_spans: np.ndarray  # (n, 5) int64, see FIRST and the other columns
-    # Arrays of records of states; None for an observation that equals the achieved goal in all states. The
-    # first are the achieved goals, the last the steps.
+    # Arrays of records of states: the achieved goals, the rest of the state with the step that begins there,
+    # and each observation that may equal the achieved goal, or None if it does in all states.
     states: Sequence[Any]
     desired: np.ndarray  # (n, 2) desired goals before and after each goal span, as bytes
     infos: Mapping[str, Any]  # arrays (buffer_size, ...) with the slots of `steps`
@@ -133,19 +133,18 @@ class RowStorage:
                 # which are not allocated as long as both are equal.
                 may_equal = goal == [(leaf.dtype, leaf.shape, ("achieved_goal",))]
                 (twins if may_equal else others).append(leaf)
-        groups = [goals, *([others] if others else []), *([leaf] for leaf in twins)]
+        groups = [goals, others, *([leaf] for leaf in twins)]
         places = {
             leaf.path: (number, str(i)) for number, group in enumerate(groups) for i, leaf in enumerate(group)
         }
         places |= {("desired_goal", *leaf.path[1:]): (None, places[leaf.path][1]) for leaf in goals}
         self._observed = [Place(leaf, *places[leaf.path]) for leaf in self.observations]
-        self._acted = [Place(leaf, -1, str(i)) for i, leaf in enumerate(self.actions)]
-        self._records = [_record(group) for group in groups]
-        self._twins = range(len(groups) - len(twins), len(groups))  # records that may not be allocated
-        fast = next((size for size in FAST_SIZES if size >= self._records[0].itemsize), 0)
-        self._goal = self._records[0] = _record(goals, fast)
+        self._acted = [Place(leaf, 1, str(i)) for i, leaf in enumerate(self.actions, len(others))]
+        size = _record(goals).itemsize
+        self._goal = _record(goals, next((fast for fast in FAST_SIZES if fast >= size), size))
         self._goal_bytes = np.dtype((np.void, self._goal.itemsize))  # is copied faster than records
-        self._records.append(_record(self.actions, reward=np.float32))
+        step = _record([*others, *self.actions], reward=np.float32)
+        self._records = [self._goal, step, *(_record([leaf]) for leaf in twins)]
         self.row_size = sum(dtype.itemsize for dtype in self._records)  # in bytes
 
     def clear(self, first: int) -> None:
@@ -154,7 +153,7 @@ class RowStorage:
         rows = size + size // 32 + 1  # enough for episodes of 32 steps or more; the ring grows for others
         try:
             records = enumerate(self._records)
-            states = [None if i in self._twins else np.zeros(rows, dtype) for i, dtype in records]
+            states = [np.zeros(rows, dtype) if i < 2 else None for i, dtype in records]
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
             raise MemoryError(
@@ -249,7 +248,7 @@ class RowStorage:
         rows_of_steps = (stored.end_row + episodes.state_of_step) % capacity
         spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_bounds)
         span_slots = (stored.end_span + np.arange(num_spans)) % len(stored.goal_spans)
-        span_of_step = span_slots.repeat(np.diff(span_bounds))
+        span_of_step = span_slots.repeat(span_bounds[1:] - span_bounds[:-1])
 
         # This evicts the oldest episodes, so that the rows written next are not in use. From here on nothing
         # large is allocated, since a MemoryError must not lose the evicted episodes.
@@ -260,7 +259,7 @@ class RowStorage:
             if records is not None:
                 for rows, part in state_slices:
                     records[place.field][rows] = values[part]
-        steps = stored.states[-1]
+        steps = stored.states[1]
         for place in self._acted:
             steps[place.field][rows_of_steps] = place.leaf.find(episodes.actions, "")
         steps["reward"][rows_of_steps] = rewards
@@ -382,18 +381,16 @@ class RowStorage:
 
         ``rows``, (2, B), are the rows of the states before and after them; ``desired`` is from `take_goals`.
         """
-        *states, steps = self.stored.states
         before: list[Any] = []
         after: list[Any] = []
-        for records in states:
+        for records in self.stored.states:
             block = (None, None) if records is None else records.take(rows, 0, None, "wrap")
             before.append(block[0])
             after.append(block[1])
-        step = steps.take(rows[0], 0, None, "wrap")
         return (
             self._build(self.observations, self._observed, before, desired[0]),
-            self._build(self.actions, self._acted, [step]),
-            step["reward"],
+            self._build(self.actions, self._acted, before),
+            before[1]["reward"],
             self._build(self.observations, self._observed, after, desired[1]),
         )
 
@@ -456,11 +453,11 @@ class RowStorage:
         pairs, desired = stored.desired[span], np.empty(num_states, self._goal_bytes)
         desired[state_of_step] = pairs[:, 0]
         desired[state_of_step[last] + 1] = pairs[last, 1]
-        goals, steps = desired.view(self._goal), blocks[-1][state_of_step]
+        goals, steps = desired.view(self._goal), blocks[1][state_of_step]
         terminated, truncated, goal_independent = (spans[begins, FLAGS] & FLAG_BITS[:, None]) > 0
         episodes = Episodes(
             observations=copy_tree(self._build(self.observations, self._observed, blocks, goals)),
-            actions=copy_tree(self._build(self.actions, self._acted, [steps])),
+            actions=copy_tree(self._build(self.actions, self._acted, [None, steps])),
             rewards=steps["reward"].copy(),
             lengths=lengths,
             terminated=terminated,
