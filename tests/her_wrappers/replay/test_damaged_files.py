@@ -40,18 +40,23 @@ def places_of(json, path=()):
             yield from places_of(value, (*path, key))
 
 
+WRONG = (["functions"], ["nothing"]), (["first"], 2**62 + 1), (["sampler", "used"], 10**6)
+"""Valid JSON that is not a valid state."""
+
+
 def variants(header):
     """Yield copies of a header without one of its values, or with a hostile one."""
     rng = np.random.default_rng(0)
-    for *path, key in places_of(header):
-        for value in [MISSING, rng.integers(len(HOSTILE))]:
-            changed = copy.deepcopy(header)
-            parent = functools.reduce(operator.getitem, path, changed)
-            if value is MISSING:
-                del parent[key]
-            else:
-                parent[key] = HOSTILE[value]
-            yield changed
+    places = [list(place) for place in places_of(header)]
+    values = [(place, HOSTILE[rng.integers(len(HOSTILE))]) for place in places]
+    for (*path, key), value in (*WRONG, *values, *((place, MISSING) for place in places)):
+        changed = copy.deepcopy(header)
+        parent = functools.reduce(operator.getitem, path, changed)
+        if value is MISSING:
+            del parent[key]
+        else:
+            parent[key] = value
+        yield changed
 
 
 def test_hostile_values_in_a_header_are_an_error_or_harmless(tmp_path):
@@ -83,9 +88,9 @@ def loads_safely(path):
 
 def hostile_arrays(array):
     """Yield arrays of other lengths, shapes, dtypes and values."""
-    yield from (array[:-1], array[..., None], array[:0], array.astype(complex))
+    yield from (array[:-1], array[..., None], array.astype(complex))
     if array.dtype.kind in "iu":
-        for value in (-1, 0, 2**60):
+        for value in (-1, 2**60):
             yield np.full(array.shape, value, np.int64)
     elif array.dtype.kind == "f":
         yield from (np.full(array.shape, np.nan, array.dtype), -array - 1)

@@ -131,7 +131,7 @@ def test_rows_and_strategies_are_independent_of_each_other_and_of_priorities():
     buffer, _ = filled(lengths=[4], prioritized=Priority(alpha=1), goal_selection_strategy=mixture)
     buffer.update_priorities(range(4), [1, 2, 3, 4])
     pairs, names, goals = Counter(), Counter(), Counter()
-    for _ in range(1500):
+    for _ in range(800):
         batch = buffer.sample(2)
         pairs[tuple(batch.index.tolist())] += 1
         names.update(zip(batch.index.tolist(), batch.strategy.tolist(), strict=True))

@@ -196,8 +196,8 @@ SITUATIONS = [  # environment, options of `record`, words of the only warning, o
     (Collision, {}, "info_keys=['collision'] to the buffer (Stable-Baselines3: copy_info_dict=True"),
     (MayHaveCollision, {}, "info_keys=['collision']"),
     (Collision, {"info_keys": ["collision"]}, None),
-    (MovingGoal, {"episodes": 80}, None),
-    (NewGoal, {"episodes": 80}, None),
+    (MovingGoal, {"episodes": 40}, None),
+    (NewGoal, {"episodes": 40}, None),
     (long_last_action, {"policy": proportional}, None),
     (Radius, {"change": lambda env: env.set_radius(0.6)}, None),
 ]
