@@ -243,5 +243,5 @@ def statistics_of(
         is_trivial,
         ahead[rows & (batch.strategy != "desired")],  # no transition achieved desired goals
     )
-    numbers = (float(each.mean()) if len(each) else float("nan") for each in means)
+    numbers: Any = (float(each.mean()) if len(each) else float("nan") for each in means)
     return Statistics(num_transitions, num_episodes, num_transitions / num_episodes, nbytes, *numbers)

@@ -88,7 +88,7 @@ class Place(NamedTuple):
     """The field in which a leaf, one array of an observation or action, is stored."""
 
     leaf: LeafSpec
-    records: int | None  # index in `Stored.states`; None for desired goals, which are in `Stored.desired`
+    records: Any  # index in `Stored.states`; None for desired goals, which are in `Stored.desired`
     field: str
 
 
@@ -125,23 +125,24 @@ class RowStorage:
     def _lay_out(self) -> None:
         """Choose for each leaf of the spaces the field in which its values are stored."""
         goals = [leaf for leaf in self.observations if leaf.path[0] == "achieved_goal"]
-        others, twins = [], []
         goal = [(leaf.dtype, leaf.shape, leaf.path) for leaf in goals]
+        others: list[LeafSpec] = []
+        twins: list[LeafSpec] = []
         for leaf in self.observations:
             if leaf.path[:1] not in GOAL_PATHS:
                 # An observation that may equal the achieved goal, such as an image, has records of its own,
                 # which are not allocated as long as both are equal.
                 may_equal = goal == [(leaf.dtype, leaf.shape, ("achieved_goal",))]
                 (twins if may_equal else others).append(leaf)
-        groups = [goals, others, *([leaf] for leaf in twins)]
-        places = {
-            leaf.path: (number, str(i)) for number, group in enumerate(groups) for i, leaf in enumerate(group)
-        }
+        places: dict[Any, Any] = {}
+        for number, group in enumerate([goals, others, *([leaf] for leaf in twins)]):
+            places |= {leaf.path: (number, str(i)) for i, leaf in enumerate(group)}
         places |= {("desired_goal", *leaf.path[1:]): (None, places[leaf.path][1]) for leaf in goals}
         self._observed = [Place(leaf, *places[leaf.path]) for leaf in self.observations]
         self._acted = [Place(leaf, 1, str(i)) for i, leaf in enumerate(self.actions, len(others))]
         size = _record(goals).itemsize
-        self._goal = _record(goals, next((fast for fast in FAST_SIZES if fast >= size), size))
+        padding = next((fast for fast in FAST_SIZES if fast >= size), size) - size
+        self._goal = _record(goals, **({"padding": f"V{padding}"} if padding else {}))
         self._goal_bytes = np.dtype((np.void, self._goal.itemsize))  # is copied faster than records
         step = _record([*others, *self.actions], reward=np.float32)
         self._records = [self._goal, step, *(_record([leaf]) for leaf in twins)]
@@ -449,7 +450,7 @@ class RowStorage:
         num_states = len(index) + len(begins)
 
         rows = (spans[0, ROW] + np.arange(num_states)) % len(stored.states[0])
-        blocks = [None if each is None else each.take(rows) for each in stored.states]
+        blocks: list[Any] = [None if each is None else each.take(rows) for each in stored.states]
         pairs, desired = stored.desired[span], np.empty(num_states, self._goal_bytes)
         desired[state_of_step] = pairs[:, 0]
         desired[state_of_step[last] + 1] = pairs[last, 1]
@@ -502,13 +503,10 @@ class RowStorage:
             self.add(episodes, goal_independent)
 
 
-def _record(leaves: Iterable[LeafSpec], size: int = 0, **others: Any) -> np.dtype[Any]:
-    """Return the dtype of records of ``size`` bytes or more with the fields "0", "1", ... and ``others``."""
+def _record(leaves: Iterable[LeafSpec], **others: Any) -> np.dtype[Any]:
+    """Return the dtype of records with the fields "0", "1", ... for ``leaves``, and with other fields."""
     fields = [(str(i), leaf.dtype, leaf.shape) for i, leaf in enumerate(leaves)]
-    found = np.dtype([*fields, *others.items()], align=True)  # torch needs aligned fields
-    names, places = list(found.names or ()), (found.fields or {}).values()
-    parts = {"names": names, "formats": [each[0] for each in places], "offsets": [each[1] for each in places]}
-    return np.dtype(parts | {"itemsize": max(size, found.itemsize, 1)})
+    return np.dtype([*fields, *others.items()], align=True)  # torch needs aligned fields
 
 
 def corrupted_memory(problem: str) -> RuntimeError:

@@ -172,7 +172,7 @@ def test_the_episodes_of_an_archive_are_added(tmp_path):
 
 def test_extend_keeps_the_episodes_before_a_bad_one():
     buffer = filled()
-    with pytest.raises(ValueError, match="episode 1: .*nan at step 0"):
+    with pytest.raises(ValueError, match=r"episode 1: .*nan at step 0"):
         buffer.extend([counting_episode(7, 2), counting_episode(8, 1, rewards=np.array([np.nan]))])
     assert (len(buffer), buffer.num_episodes) == (14, 4)
     buffer.add_episodes([])

@@ -5,13 +5,14 @@ from typing import assert_type, get_args
 import numpy as np
 import torch
 
-from her_wrappers import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import STRATEGIES, StrategyName
-from tests.support.buffers import filled
+from tests.support.counting import counting_buffer, counting_episode
 
 
 def test_a_batch_has_arrays_and_to_torch_returns_tensors() -> None:
-    batch = HindsightReplayBuffer.sample(filled(), 8)
+    buffer = counting_buffer()
+    buffer.add_episode(counting_episode(0, 5))
+    batch = buffer.sample(8)
     assert_type(batch.rewards, np.ndarray)
     assert isinstance(batch.rewards, np.ndarray)
     tensors = batch.to_torch()
