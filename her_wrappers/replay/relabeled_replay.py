@@ -23,7 +23,7 @@ from her_wrappers.replay.priorities import INITIAL_PRIORITY, PrioritySampler
 from her_wrappers.replay.relabeling import Relabeler, SeenRewards, resolve_termination
 from her_wrappers.replay.relabeling_warnings import EpisodeChecks
 from her_wrappers.replay.rows import RowStorage
-from her_wrappers.replay.sampling import Draws, Sampler
+from her_wrappers.replay.sampling import Draw, Sampler
 
 
 class RelabeledReplay:
@@ -109,50 +109,45 @@ class RelabeledReplay:
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
         """Sample a batch; see `HindsightReplayBuffer.sample`."""
-        return self._make_batch(*self.sampler.next(batch_size), beta)
+        return self._make_batch(self.sampler.next(batch_size), beta)
 
-    def _make_batch(self, draws: Draws, k: int, beta: float | None = None) -> Batch:
-        """Return batch k of ``draws``."""
-        num_achieved, num_relabeled = draws.counts[k]
-        goals = self.storage.take_goals(draws.goal_rows[k], draws.goal_spans[k], num_achieved, num_relabeled)
-        weights = draws.weights[k]
-        if self.priorities is not None:
-            weights = self.priorities.weights(weights, beta)
-        if draws.steps_left is None:
-            terminated, truncated, goal_independent = draws.flags[:, k]
-            steps = self.storage.take_steps(draws.rows[k], goals)
-            outcome = terminated, truncated, draws.discounts[k]
-            batch = Batch(*steps, *outcome, weights, draws.relabeled[k], draws.index[k])
-            self._relabel(batch, goal_independent, num_relabeled)
+    def _make_batch(self, draw: Draw, beta: float | None = None) -> Batch:
+        goals = self.storage.take_goals(draw.goal_rows, draw.goal_spans, *draw.counts)
+        weights = draw.weights if self.priorities is None else self.priorities.weights(draw.weights, beta)
+        if draw.steps_left is None:
+            terminated, truncated, goal_independent = draw.flags
+            steps = self.storage.take_steps(draw.rows, goals)
+            outcome = terminated, truncated, draw.discounts
+            batch = Batch(*steps, *outcome, weights, draw.relabeled, draw.index)
+            self._relabel(batch, goal_independent, draw.counts[1])
             np.putmask(batch.discounts, batch.terminations, 0)
         else:
-            batch = self._make_windows(draws, draws.steps_left[k], k, goals, weights)
-        episode, goal_index, component, names = draws.provenance[:4]
-        batch.provenance = Provenance(episode[k], goal_index[k], component[k], names)
+            batch = self._make_windows(draw, draw.steps_left, goals, weights)
+        batch.provenance = Provenance(*draw[-3:], self.options.mixture.names)
         return batch
 
-    def _make_windows(self, draws: Draws, left: np.ndarray, k: int, goals: Any, weights: np.ndarray) -> Batch:
-        """Return batch k of ``draws`` with n-step returns; ``goals`` are those of its B rows."""
+    def _make_windows(self, draw: Draw, left: np.ndarray, goals: np.ndarray, weights: np.ndarray) -> Batch:
+        """Return a batch with n-step returns; ``goals`` are those of its B rows."""
         # The window of a row has `left` steps, or fewer if a step terminates under the row's goal. So all of
         # its steps are relabeled first, and their rewards are summed afterwards.
-        storage, index, row, relabeled = self.storage, draws.index[k], draws.rows[k, 0], draws.relabeled[k]
+        storage, index, row, relabeled = self.storage, draw.index, draw.rows[0], draw.relabeled
         order = np.arange(int(left.max()))
         ahead = np.minimum(
             order, left[:, None] - 1
         )  # short windows are padded with copies of their last step
-        is_last = (ahead == draws.steps_to_end[k][:, None] - 1).reshape(-1)
+        is_last = (ahead == draw.steps_to_end[:, None] - 1).reshape(-1)
 
         def repeated(values: np.ndarray) -> np.ndarray:
             return values.repeat(len(order), 0)
 
         rows = (row[:, None] + ahead).reshape(-1)
-        terminated, truncated, goal_independent = draws.end_flags[:, k].repeat(len(order), 1) & is_last
+        terminated, truncated, goal_independent = draw.end_flags.repeat(len(order), 1) & is_last
         singles = Batch(
             *storage.take_steps(np.array((rows, rows + 1)), goals.repeat(len(order), 1)),
-            *(terminated, truncated, repeated(draws.discounts[k]), repeated(weights), repeated(relabeled)),
+            *(terminated, truncated, repeated(draw.discounts), repeated(weights), repeated(relabeled)),
             index=(index[:, None] + ahead).reshape(-1),
         )
-        self._relabel(singles, goal_independent, draws.counts[k][1] * len(order))
+        self._relabel(singles, goal_independent, draw.counts[1] * len(order))
 
         gamma_powers = self.options.gamma ** np.arange(len(order) + 1.0)
         rewards, terminations, truncations = (  # NumPy sums contiguous columns in half the time
@@ -210,8 +205,8 @@ class RelabeledReplay:
     def statistics(self, batch_size: int) -> Statistics:
         """Return statistics of the episodes and of a batch, drawn with a copy of the random generator."""
         stored = self.storage.stored
-        draws = self.sampler.draw(1, batch_size, copy.deepcopy(self.sampler.rng))
-        batch = self._make_batch(draws, 0)
+        [draw] = self.sampler.draw(1, batch_size, copy.deepcopy(self.sampler.rng))
+        batch = self._make_batch(draw)
         is_trivial = np.zeros(0, np.bool_)
         if self.relabeler is not None and batch.relabeled.any():
             is_trivial = self.relabeler.are_trivial(batch, self.storage.take_infos(batch.index))
