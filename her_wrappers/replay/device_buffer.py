@@ -23,6 +23,7 @@ from her_wrappers.replay.batch import Batch, Provenance, Statistics, statistics_
 from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, GoalSelection, final, future
 from her_wrappers.replay.lanes import Lanes, NewGoals, SimulatorStep, Steps
 from her_wrappers.replay.options import (
+    SAVED,
     BufferOptions,
     Demonstrations,
     functions_missing,
@@ -44,9 +45,7 @@ from her_wrappers.support.user_warning import warn_user
 KIND, VERSION = "replay buffer on a device", 1
 SPACES, SIZES = ("observation_space", "action_space"), ("num_envs", "steps_per_env", "states_per_env")
 MIN_STATES = 4  # so that each step that is added can be sampled
-SAMPLING_OPTIONS = (
-    "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy", "termination"
-)  # fmt: skip
+SAVED_HERE = [name for name in SAVED if name not in {"buffer_size", "prioritized"}]
 INSPECTED = (1, 10, 100, 1000)  # in its calls with these numbers, `sample` inspects the data, and waits
 
 
@@ -533,7 +532,7 @@ class DeviceReplayBuffer:
             **{name: space_to_json(getattr(self, name)) for name in SPACES},
             "sizes": [getattr(self, name) for name in SIZES],
             "demonstrations": [self._lanes.num_demonstrations, self._lanes.num_demonstrated_episodes],
-            "options": {name: options[name] for name in SAMPLING_OPTIONS if name in options},
+            "options": {name: options[name] for name in SAVED_HERE if name in options},
             "share": self._share,
             "device": self.device.type,
             "num_adds": self._num_adds,

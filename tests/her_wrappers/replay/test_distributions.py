@@ -161,3 +161,13 @@ def test_strategies_choose_states_of_their_set_in_episodes_of_any_length(strateg
     first = {"final": length, "episode": 1}.get(strategy, t + 1)
     assert ((first <= states) & (states <= length)).all()
     np.testing.assert_array_equal(states, select(t, length, np.random.default_rng(seed)))
+
+
+def test_shares_and_gammas_of_float32_are_converted_to_float64():
+    """Files store float64, so shorter floats would give other batches after loading."""
+    given = {"future": np.float32(0.5), "final": np.float32(0.5)}
+    mixture = Mixture(given)
+    given["future"] = 7
+    assert mixture.shares == {"future": 0.5, "final": 0.5}
+    numbers = [*mixture.shares.values(), Geometric(np.float32(0.999)).gamma]
+    assert {type(number) for number in numbers} == {float}
