@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,8 +29,6 @@ from her_wrappers.support.arguments import require_count, require_gamma, require
 if TYPE_CHECKING:
     import torch
 
-    from her_wrappers.replay.buffer import HindsightReplayBuffer
-
 # Options that compute rewards or terminations
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 # Options on which the sampled steps and goals depend
@@ -49,6 +47,14 @@ REMOVED_ADVICE = {
     "info_format": "leave it out: functions get a list of dicts, one for each row",
     "tensor_functions": "leave it out: functions get arrays, and device= copies the batches",
 }
+
+
+@runtime_checkable
+class HasEpisodes(Protocol):
+    """An object with a method ``episodes``, such as a `HindsightReplayBuffer`."""
+
+    def episodes(self) -> Iterable[Episode]:
+        """Return the episodes."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Demonstrations:
         >>> HindsightReplayBuffer.for_env(env, demonstrations=demonstrations)  # doctest: +SKIP
     """
 
-    episodes: Iterable[Episode] | Dataset | HindsightReplayBuffer
+    episodes: Iterable[Episode] | Dataset | HasEpisodes
     share: float = 0.25
 
     def __post_init__(self) -> None:
@@ -86,7 +92,7 @@ class Demonstrations:
         if isinstance(source, Dataset):
             errors = EpisodeErrors("raise")
             source = errors.counted(episodes_of(source, errors))
-        elif hasattr(source, "episodes"):
+        elif isinstance(source, HasEpisodes):
             source = source.episodes()
         listed = [episode for _, episode in numbered(source)]
         if not listed:

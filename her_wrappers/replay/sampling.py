@@ -37,7 +37,7 @@ class Steps(NamedTuple):
 class Draw(NamedTuple):
     """B sampled steps and the origins of their new goals; the relabeled steps come first."""
 
-    index: np.ndarray  # (B,) step numbers
+    index: Any  # (B,) step numbers; `Any`, since tuples have a method of this name
     rows: np.ndarray  # (2, B) rows of the states before and after the steps
     goal_rows: np.ndarray  # (B,) rows of the states whose achieved goals are the new goals
     goal_spans: np.ndarray  # (B,) slots of goal spans, for the steps that get a desired goal
