@@ -130,7 +130,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("call", "error", "word"), CALLS)
 def test_a_bad_call_changes_nothing(call, error, word):
-    buffer = make_buffer(None, prioritized=Priority())
+    buffer = make_buffer(None, buffer_size=100, prioritized=Priority())
     buffer.add_episodes([counting_episode(number, 12) for number in range(2)])
     buffer.update_priorities([1, 20], [9, 0.1])
     assert_rejected(buffer, lambda: call(buffer), error, word)

@@ -45,11 +45,11 @@ WRONG = (["functions"], ["nothing"]), (["first"], 2**62 + 1), (["sampler", "used
 
 
 def variants(header):
-    """Yield copies of a header without one of its values, or with a hostile one."""
+    """Yield copies of a header, each without one of its values, or with a hostile one."""
     rng = np.random.default_rng(0)
     places = [list(place) for place in places_of(header)]
-    values = [(place, HOSTILE[rng.integers(len(HOSTILE))]) for place in places]
-    for (*path, key), value in (*WRONG, *values, *((place, MISSING) for place in places)):
+    values = (MISSING, *HOSTILE)
+    for (*path, key), value in (*WRONG, *((place, values[rng.integers(len(values))]) for place in places)):
         changed = copy.deepcopy(header)
         parent = functools.reduce(operator.getitem, path, changed)
         if value is MISSING:
@@ -88,7 +88,7 @@ def loads_safely(path):
 
 def hostile_arrays(array):
     """Yield arrays of other lengths, shapes, dtypes and values."""
-    yield from (array[:-1], array[..., None], array.astype(complex))
+    yield from (array[:-1], array[..., None])
     if array.dtype.kind in "iu":
         for value in (-1, 2**60):
             yield np.full(array.shape, value, np.int64)
@@ -101,8 +101,8 @@ def test_hostile_arrays_are_an_error_or_harmless(tmp_path):
     example().save(path)
     header, arrays, write = files_of(path)
     for name, array in arrays.items():
-        changes = [{key: value for key, value in arrays.items() if key != name}]
-        changes += [arrays | {name: hostile} for hostile in hostile_arrays(array)]
+        changes = [arrays | {name: hostile} for hostile in hostile_arrays(array)]
+        changes += [{key: value for key, value in arrays.items() if key != name}]
         for changed in changes:
             write(header, changed)
             rejected += not loads_safely(path)

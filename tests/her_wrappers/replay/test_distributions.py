@@ -52,7 +52,7 @@ def odds_of_goals(strategy, oracle, step):
 @pytest.mark.parametrize("strategy", [*IN_EPISODE, "random", "desired"], ids=str)
 def test_steps_and_their_goals_have_their_exact_distribution(device, strategy):
     buffer, oracle = filled(device, goal_selection_strategy=strategy)
-    pairs = pairs_of(buffer, 30_000)
+    pairs = pairs_of(buffer, 20_000)
     odds = {}
     for step in oracle.odds():
         goals = odds_of_goals(strategy, oracle, step)
@@ -148,7 +148,7 @@ def test_rows_and_strategies_are_independent_of_each_other_and_of_priorities():
 
 
 @pytest.mark.parametrize("strategy", IN_EPISODE, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(
     rows=st.lists(st.tuples(st.integers(1, 2**31 - 1), st.floats(0, 1, exclude_max=True)), min_size=1),
     seed=st.integers(0, 2**32),

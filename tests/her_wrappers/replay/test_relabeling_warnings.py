@@ -196,8 +196,8 @@ SITUATIONS = [  # environment, options of `record`, words of the only warning, o
     (Collision, {}, "info_keys=['collision'] to the buffer (Stable-Baselines3: copy_info_dict=True"),
     (MayHaveCollision, {}, "info_keys=['collision']"),
     (Collision, {"info_keys": ["collision"]}, None),
-    (MovingGoal, {"episodes": 40}, None),
-    (NewGoal, {"episodes": 40}, None),
+    (MovingGoal, {"episodes": 33}, None),
+    (NewGoal, {"episodes": 33}, None),
     (long_last_action, {"policy": proportional}, None),
     (Radius, {"change": lambda env: env.set_radius(0.6)}, None),
 ]
@@ -285,6 +285,6 @@ def test_correct_environments_give_no_warning(name):
     if isinstance(env, gym.wrappers.Autoreset):
         env = env.env
     if isinstance(env, gym.vector.VectorEnv):
-        assert not messages(record_rows, env, steps=100)
+        assert not messages(record_rows, env, steps=60)
     else:
-        assert not messages(record, gym.wrappers.TimeLimit(env, 50), episodes=10, **NEEDS.get(name, {}))
+        assert not messages(record, gym.wrappers.TimeLimit(env, 20), episodes=8, **NEEDS.get(name, {}))
