@@ -123,7 +123,9 @@ class RelabeledReplay:
             np.putmask(batch.discounts, batch.terminations, 0)
         else:
             batch = self._make_windows(draw, draw.steps_left, goals, weights)
-        batch.provenance = Provenance(*draw[-3:], self.options.mixture.names)
+        batch.provenance = Provenance(
+            draw.episode, draw.goal_index, draw.component, self.options.mixture.names
+        )
         return batch
 
     def _make_windows(self, draw: Draw, left: np.ndarray, goals: np.ndarray, weights: np.ndarray) -> Batch:

@@ -45,10 +45,10 @@ class Draw(NamedTuple):
     flags: np.ndarray  # (3, B) bool: termination, truncation, goal-independent termination
     end_flags: np.ndarray  # (3, B) bool, the same for the last step of the episode
     steps_to_end: np.ndarray  # (B,) number of steps from this one to the end of the episode
-    steps_left: np.ndarray | None  # (B,) largest number of steps of the n-step window; None without windows
+    steps_left: Any  # (B,) largest number of steps of the n-step window; None without windows
     discounts: np.ndarray  # (B,) float32, gamma
     weights: np.ndarray  # (B,) ones, or the scaled priorities
-    counts: list[int]  # numbers of rows with an achieved goal and with any new goal
+    counts: Any  # two integers: numbers of rows with an achieved goal and with any new goal
     episode: np.ndarray  # (B,) see `Provenance`, also for the next two
     goal_index: np.ndarray  # (B,)
     component: np.ndarray  # (B,)
@@ -120,24 +120,24 @@ class Sampler:
             left = left.clip(max=self._n_steps).reshape(shape)
         constants = np.empty((2, *shape), np.float32)
         constants[0], constants[1] = self._gamma, 1
-        columns = (
-            steps.number.reshape(shape),
-            rows,
-            goal_rows.reshape(shape),
-            goal_spans.reshape(shape),
-            relabeled,
-            (end_flags & (steps_to_end == 1)).reshape(3, *shape).swapaxes(0, 1),
-            end_flags.reshape(3, *shape).swapaxes(0, 1),
-            steps_to_end.reshape(shape),
-            left,
-            constants[0],
-            constants[1] if priorities is None else priorities.scaled(steps.number).reshape(shape),
-            counts,
-            (steps.number - steps.t).reshape(shape),
-            goal_index.reshape(shape),
-            component,
+        batches = Draw(  # of all batches: each field has one more axis, the first
+            index=steps.number.reshape(shape),
+            rows=rows,
+            goal_rows=goal_rows.reshape(shape),
+            goal_spans=goal_spans.reshape(shape),
+            relabeled=relabeled,
+            flags=(end_flags & (steps_to_end == 1)).reshape(3, *shape).swapaxes(0, 1),
+            end_flags=end_flags.reshape(3, *shape).swapaxes(0, 1),
+            steps_to_end=steps_to_end.reshape(shape),
+            steps_left=left,
+            discounts=constants[0],
+            weights=constants[1] if priorities is None else priorities.scaled(steps.number).reshape(shape),
+            counts=counts,
+            episode=(steps.number - steps.t).reshape(shape),
+            goal_index=goal_index.reshape(shape),
+            component=component,
         )
-        return list(map(Draw, *columns))
+        return list(map(Draw, *batches))
 
     def _look_up(self, stored: Stored, ahead: np.ndarray) -> Steps:
         """Look up n steps; ``ahead``, (n,), are their offsets from the oldest stored step."""
