@@ -160,14 +160,15 @@ def test_episodes_that_the_buffer_rejects_are_dropped_and_adding_continues():
 # --- episodes -------------------------------------------------------------------------------------
 
 
-def test_the_episodes_of_an_archive_are_added(tmp_path):
+def test_the_episodes_of_an_archive_and_of_columns_are_added(tmp_path):
     episodes = [counting_episode(number, length) for number, length in enumerate((4, 1, 7, 3))]
     with EpisodeArchive(tmp_path, shard_steps=5) as archive:
         archive.add_episodes(Episodes.of(episodes))
     for method in ("add_episodes", "extend"):
-        buffer = counting_buffer(buffer_size=12)
-        getattr(buffer, method)(EpisodeArchive(tmp_path))
-        assert_same_episodes(buffer.episodes(), episodes[1:])
+        for source in (EpisodeArchive(tmp_path), Episodes.of(episodes)):
+            buffer = counting_buffer(buffer_size=12)
+            getattr(buffer, method)(source)
+            assert_same_episodes(buffer.episodes(), episodes[1:])
 
 
 def test_extend_keeps_the_episodes_before_a_bad_one():

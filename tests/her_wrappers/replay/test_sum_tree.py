@@ -58,7 +58,7 @@ def test_every_fraction_of_the_total_finds_its_slot(capacity):
         np.testing.assert_array_equal(tree.find(begins + shift), expected)
 
 
-@settings(max_examples=12)
+@settings(max_examples=30)
 @given(
     st.sampled_from(CAPACITIES),
     st.lists(NUMBERS.filter(bool), min_size=1, max_size=40),
