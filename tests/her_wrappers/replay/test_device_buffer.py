@@ -74,7 +74,7 @@ def filled(num_envs=3, steps=80, lengths=(7.0, 11.0, 30.0), device="cpu", **opti
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # seeds are not shrunk
 @given(seed=st.integers(0, 2**32 - 1))
-@example(seed=24)  # with demonstrations, priorities, a mixture and windows of several steps
+@example(seed=10)  # with demonstrations, priorities, infos, a mixture and several steps
 def test_any_program_gives_correct_rows(device, seed):
     DeviceProgram(random_tape(seed, 120), device).run()
 
