@@ -18,8 +18,8 @@ from ray.rllib.utils.spaces.space_utils import batch as stack
 from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.goals.interface import require_goal_space
 from her_wrappers.recording.episode import Episode
+from her_wrappers.replay.batch import window_lengths
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.replay.saving import load_same, to_bytes
 
 if TYPE_CHECKING:

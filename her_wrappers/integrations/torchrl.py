@@ -13,8 +13,8 @@ from gymnasium import spaces
 from her_wrappers.data.spaces import SpaceSpec, leaf_spaces
 from her_wrappers.data.trees import equal_rows, leaf_arrays
 from her_wrappers.recording.episode import Episode
+from her_wrappers.replay.batch import window_lengths
 from her_wrappers.replay.buffer import HindsightReplayBuffer
-from her_wrappers.replay.n_step import window_lengths
 from her_wrappers.replay.saving import load_same, to_bytes
 from her_wrappers.support.user_warning import warn_user
 

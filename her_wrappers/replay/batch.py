@@ -173,6 +173,18 @@ class Batch(Generic[ArrayT]):
         return batch
 
 
+def window_lengths(discounts: np.ndarray, gamma: float) -> np.ndarray:
+    """Return the number of steps m of each n-step window, (B,) int64, from its discount, which is gamma^m.
+
+    If a discount is 0, or ``gamma`` is 0 or 1, the discount does not determine m, and the result is 1.
+    """
+    lengths = np.ones(len(discounts))
+    if 0 < gamma < 1:
+        np.log(discounts, out=lengths, where=discounts > 0, dtype=np.float64)
+        lengths[discounts > 0] /= np.log(gamma)
+    return np.rint(lengths).astype(np.int64)
+
+
 def _to_numpy(values: Any) -> np.ndarray:
     array: np.ndarray = values if isinstance(values, np.ndarray) else values.cpu().numpy()
     return array
@@ -223,15 +235,13 @@ def statistics_of(
     ``is_trivial`` has a bool for each relabeled row, whether its new goal is trivial.
     """
     rows = batch.relabeled
-    means = {
-        "relabeled_share": rows,
-        "relabeled_reward": batch.rewards[rows],
-        "original_reward": batch.rewards[~rows],
-        "terminated_share": batch.terminations[rows],
-        "trivial_share": is_trivial,
-        "mean_ahead": ahead[rows & (batch.strategy != "desired")],  # no transition achieved desired goals
-    }
-    shares: dict[str, Any] = {
-        name: float(each.mean()) if len(each) else float("nan") for name, each in means.items()
-    }
-    return Statistics(num_transitions, num_episodes, num_transitions / num_episodes, nbytes, **shares)
+    means = (
+        rows,
+        batch.rewards[rows],
+        batch.rewards[~rows],
+        batch.terminations[rows],
+        is_trivial,
+        ahead[rows & (batch.strategy != "desired")],  # no transition achieved desired goals
+    )
+    numbers: Any = (float(each.mean()) if len(each) else float("nan") for each in means)
+    return Statistics(num_transitions, num_episodes, num_transitions / num_episodes, nbytes, *numbers)

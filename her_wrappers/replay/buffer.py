@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -44,10 +44,9 @@ class HindsightReplayBuffer:
     for any batch size. In a relabeled row, a new goal replaces the desired goal, the reward is computed
     again, and the rule ``termination`` sets the termination flag.
 
-    Episodes of up to ``buffer_size`` steps can be added; whole episodes are evicted, oldest first. Memory is
-    allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short, since an
-    episode of T steps has T + 1 states. If an observation always equals the achieved goal, for example if
-    both are the same image, only one of the two is stored.
+    Whole episodes are evicted, oldest first. Memory is allocated for ``buffer_size`` * 33 / 32 states at
+    first, and for more if episodes are short, since an episode of T steps has T + 1 states. If an observation
+    always equals the achieved goal, for example if both are the same image, only one of the two is stored.
 
     Several threads may call `add_episode` and `sample` at the same time, but only one thread may call `add`.
 
@@ -55,7 +54,7 @@ class HindsightReplayBuffer:
         observation_space: Dict space of one environment: ``observation``, ``achieved_goal``,
             ``desired_goal``.
         action_space: Action space of one environment.
-        buffer_size: Maximum number of transitions.
+        buffer_size: Maximum number of transitions, and of the steps of an episode.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
             batch of goals; not needed if nothing is relabeled.
         reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action:
@@ -84,9 +83,8 @@ class HindsightReplayBuffer:
             ``"keep"`` otherwise.
         n_steps: Maximum number of steps whose rewards are summed, see `Batch`. The window of these steps ends
             early at the end of the episode or at the first step that terminates (under the new goal, if the
-            row is relabeled). In an original row, it also ends before the desired goal changes. The reward
-            and termination functions get the steps of all windows in one call; windows that end early at the
-            end of the episode are padded to equal lengths with copies of their last step.
+            row is relabeled), and in an original row before the desired goal changes. The functions get the
+            steps of all windows in one call; short windows are padded with copies of their last step.
         gamma: Discount factor of rewards that are summed, and of ``discounts`` in a `Batch`.
         info_keys: Keys of the infos to store. ``compute_reward`` and ``compute_terminated`` get a list with a
             dict of these infos for each row, as recorded under the original goal. Without ``info_keys``, the
@@ -95,12 +93,10 @@ class HindsightReplayBuffer:
             sample uniformly. Priorities take about 8.6 bytes per transition.
         seed: Seed of the buffer's random generator.
         device: Torch device to which each batch is copied, such as ``"cuda"``; None for NumPy arrays.
-            Transitions are stored in the memory of the CPU. The same seed gives the same rows and goals on
-            all devices.
+            Transitions stay in the memory of the CPU, and rows and goals do not depend on the device.
         demonstrations: Episodes that are never evicted and make up a fixed share of each batch. With N steps
             of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N. Only
-            `sample`, `update_priorities`, `statistics`, `save`, `verify` and ``nbytes`` include them; all
-            other methods and properties leave them out.
+            `sample`, `update_priorities`, `statistics`, `save`, `verify` and ``nbytes`` include them.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -187,10 +183,8 @@ class HindsightReplayBuffer:
             **options: Other arguments of the class. Functions given here replace the functions of ``env``.
 
         Raises:
-            ImportError: ``device`` is given, but torch is not installed.
-            MemoryError: Not enough memory for ``buffer_size`` transitions.
-            TypeError: ``env`` is not an environment, or an option is unknown or has a wrong type.
-            ValueError: ``env`` is not a goal environment, or an option has a wrong value.
+            TypeError: ``env`` is not an environment; see also the class.
+            ValueError: ``env`` is not a goal environment; see also the class.
         """
         is_relabeled = relabels(options)
         if is_relabeled and options.get("reward_fn") is None:
@@ -225,8 +219,7 @@ class HindsightReplayBuffer:
     @property
     def num_episodes(self) -> int:
         """Number of stored episodes."""
-        stored = self._replay.storage.stored
-        return stored.end_episode - stored.first_episode
+        return self._replay.storage.stored.num_episodes
 
     @property
     def can_sample(self) -> bool:
@@ -247,11 +240,6 @@ class HindsightReplayBuffer:
     def device(self) -> torch.device | None:
         """Device of the batches; None for NumPy arrays."""
         return self._device
-
-    @property
-    def on_device(self) -> NoReturn:
-        """Removed; use `device`."""
-        raise AttributeError("on_device was removed; use device, the device to which batches are copied")
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self,
@@ -282,9 +270,8 @@ class HindsightReplayBuffer:
             truncated: Whether the episode was truncated, a bool or (N,) bool.
             info: Info of the step. It must have the buffer's ``info_keys``; other keys are ignored. For N
                 environments, a list of dicts, or one dict of arrays as of Gymnasium's vector environments.
-            skip: Bool or (N,) bool, True for environments whose row is not a transition. In Gymnasium's
-                autoreset mode NEXT_STEP, and with its wrapper `Autoreset`, these are the environments whose
-                episode ended at the previous step.
+            skip: Bool or (N,) bool, True for environments whose row is not a transition: in Gymnasium's
+                autoreset mode NEXT_STEP and its wrapper `Autoreset`, if the previous step ended the episode.
 
         Raises:
             MemoryError: Not enough memory; the episodes that end with this step are dropped.
@@ -318,7 +305,7 @@ class HindsightReplayBuffer:
         If an error is raised, nothing is added or evicted.
 
         Args:
-            episode: An episode with the spaces of the buffer. The buffer stores a copy.
+            episode: An episode with the spaces of the buffer, which stores a copy.
 
         Raises:
             TypeError: ``episode`` is not an `Episode`.
@@ -335,12 +322,11 @@ class HindsightReplayBuffer:
         """Add complete episodes, or none if an error is raised; much faster than repeated `add_episode`.
 
         Args:
-            episodes: `Episodes` or an iterable of `Episode`, with the spaces of the buffer. The buffer stores
-                copies.
+            episodes: `Episodes` or an iterable of `Episode`, with the spaces of the buffer.
 
         Raises:
             TypeError: An element is not an `Episode`.
-            MemoryError: Not enough memory; nothing is added or evicted.
+            MemoryError: Not enough memory.
             ValueError: An episode is not valid, see `add_episode`; the message names the episode.
         """
         listed = episodes if isinstance(episodes, Episodes) else list(_iterate("add_episodes", episodes))
@@ -453,10 +439,7 @@ class HindsightReplayBuffer:
             return self._replay.infos(np.asarray(index))
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
-        """Return statistics of the stored episodes and of a batch that is sampled for this purpose.
-
-        The batch is sampled with a copy of the random generator, so this call does not change the batches
-        that `sample` returns later.
+        """Return statistics of the stored episodes and of a new batch; later batches are not affected.
 
         Args:
             batch_size: Number of rows of the batch.
@@ -471,8 +454,8 @@ class HindsightReplayBuffer:
     def episodes(self) -> Iterator[Episode]:
         """Iterate over copies of the stored episodes, oldest first.
 
-        Episodes that are added after the iteration began, or evicted before the iteration reaches them, are
-        left out. Rewards have the precision of float32, and infos have only the keys ``info_keys``.
+        Episodes that are added later, or evicted before the iteration reaches them, are left out. Rewards
+        have the precision of float32, and infos have only the keys ``info_keys``.
         """
         with self._lock:
             blocks = self._replay.storage.episode_blocks()
@@ -508,8 +491,8 @@ class HindsightReplayBuffer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file that `load` reads. A crash leaves the previous file intact.
 
-        The file includes the episodes that `add` has begun but not ended. It does not include functions. If
-        other threads call `add` or `sample` at the same time, these calls wait until the file is written.
+        The file includes the episodes that `add` has begun but not ended, but no functions. Other threads
+        that call methods of the buffer wait until the file is written.
 
         Args:
             path: The file to write or replace.
@@ -529,9 +512,8 @@ class HindsightReplayBuffer:
         """Read a buffer from a file that `save` wrote.
 
         Sampling continues with the same random sequence, unless options such as ``seed`` change it.
-        Transitions keep their step numbers. The file is validated, and no code in it is executed. Functions
-        are not saved. If neither ``env`` nor a reward function is given, the buffer is loaded, but `sample`
-        raises ValueError if a row must be relabeled.
+        Transitions keep their step numbers. The file is validated, and no code in it is executed. If neither
+        ``env`` nor a reward function is given, `sample` raises ValueError if a row must be relabeled.
 
         Args:
             path: The file.
@@ -549,8 +531,8 @@ class HindsightReplayBuffer:
                 function is missing: if ``env`` or a reward function is given, then functions that were passed
                 as ``termination`` or in ``goal_selection_strategy`` must be given again.
         """
-        buffer: HindsightReplayBuffer = load_buffer(cls, path, env, options)
-        return buffer
+        loaded: HindsightReplayBuffer = load_buffer(cls, path, env, options)
+        return loaded
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the lock. During the call, no other thread may add or sample."""

@@ -23,6 +23,7 @@ from her_wrappers.replay.batch import Batch, Provenance, Statistics, statistics_
 from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, GoalSelection, final, future
 from her_wrappers.replay.lanes import Lanes, NewGoals, SimulatorStep, Steps
 from her_wrappers.replay.options import (
+    SAVED,
     BufferOptions,
     Demonstrations,
     functions_missing,
@@ -44,9 +45,7 @@ from her_wrappers.support.user_warning import warn_user
 KIND, VERSION = "replay buffer on a device", 1
 SPACES, SIZES = ("observation_space", "action_space"), ("num_envs", "steps_per_env", "states_per_env")
 MIN_STATES = 4  # so that each step that is added can be sampled
-SAMPLING_OPTIONS = (
-    "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy", "termination"
-)  # fmt: skip
+SAVED_HERE = [name for name in SAVED if name not in {"buffer_size", "prioritized"}]
 INSPECTED = (1, 10, 100, 1000)  # in its calls with these numbers, `sample` inspects the data, and waits
 
 
@@ -59,7 +58,7 @@ class DeviceReplayBuffer:
     A CUDA graph can capture both methods if the functions of the buffer do not wait for the device; register
     `generator` with the graph. `add` never waits; `sample` waits only in its calls 1, 10, 100 and 1,000, and
     never during a capture. `len`, `statistics`, `verify` and `save` wait too. All calls that wait, except
-    `len`, raise ValueError if an invalid value was added: NaN, an infinite goal or an infinite reward.
+    `len`, raise ValueError if NaN, an infinite goal or an infinite reward was added.
 
     Args:
         observation_space: Dict space of one environment: ``observation``, ``achieved_goal``,
@@ -68,8 +67,7 @@ class DeviceReplayBuffer:
         num_envs: Number of environments, N.
         steps_per_env: Largest number of steps that are stored for each environment.
         states_per_env: Number of states for which each environment has memory. An episode of T steps has
-            T + 1 states, so short episodes reduce the number of steps that fit. The default suffices for
-            ``steps_per_env`` steps if episodes have at least 32 steps.
+            T + 1 states; the default suffices for ``steps_per_env`` steps of episodes of at least 32 steps.
         max_bytes: Limit of memory in bytes, without infos and demonstrations. ``steps_per_env`` and
             ``states_per_env`` are computed from it, and must not be given then.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
@@ -162,14 +160,13 @@ class DeviceReplayBuffer:
             n_steps=n_steps,
             gamma=gamma,
             info_keys=info_keys,
-            prioritized=None,
             seed=seed,
             device=device,
             demonstrations=demonstrations,
         )
         self._components = self.options.mixture.components
         self._rule = resolve_termination(termination, compute_terminated)
-        self._reward_name, self._reward = "compute_reward", compute_reward  # unused if nothing is relabeled
+        self._reward_name, self._reward = "", None  # unused if nothing is relabeled
         if self._components:
             self._reward_name, self._reward = require_reward(compute_reward, reward_fn)
         self.generator = torch.Generator(self.device)
@@ -233,8 +230,7 @@ class DeviceReplayBuffer:
             mask: (N,) bool, the environments whose episodes begin; None for all environments.
 
         Raises:
-            TypeError: As for `add`.
-            ValueError: As for `add`.
+            TypeError, ValueError: As for `add`.
         """
         self._lanes.begin_episodes(observation, mask, self.steps_per_env)
 
@@ -249,17 +245,15 @@ class DeviceReplayBuffer:
                 buffer returns a wrong result, or an invalid value was added, see the class.
         """
         size = require_count("batch_size", batch_size, at_least=1)
-        self._require_steps()
-        self._num_samples += 1
-        if self._num_samples in INSPECTED and not is_capturing(self.device):
+        if self._num_samples + 1 in INSPECTED and not is_capturing(self.device):
             self._inspect()
-        return self._sample(size)
-
-    def _require_steps(self) -> None:
-        if not self._num_adds:
-            raise ValueError("cannot sample from an empty buffer; call add() first")
+        batch = self._sample(size)
+        self._num_samples += 1
+        return batch
 
     def _sample(self, size: int) -> Batch[Tensor]:
+        if not self._num_adds:
+            raise ValueError("cannot sample from an empty buffer; call add() first")
         # Row 0 selects the steps, and row 1 the goals. Two numbers of row 2 round shares of the batch.
         random = torch.rand((3, size), dtype=torch.float64, device=self.device, generator=self.generator)
         order = torch.arange(size, device=self.device)
@@ -333,14 +327,14 @@ class DeviceReplayBuffer:
         if mode == "never":
             terminations = torch.zeros_like(terminations)
         elif mode != "keep":
-            own_goal = self._lanes.desired_goal(slots[1])
+            goals = goal, self._lanes.desired_goal(slots[1])
             if mode == "success":  # the reward of an achieved goal
                 best = self._rewards(batch, achieved, info)
-                by_goal, by_own_goal = rewards == best, self._rewards(batch, own_goal, info) == best
+                by_goal, by_own_goal = rewards == best, self._rewards(batch, goals[1], info) == best
             else:
+                name, count = self._rule.name, len(batch)
                 by_goal, by_own_goal = (
-                    self._call(self._rule.name, (achieved, each, info), len(rewards)).bool()
-                    for each in (goal, own_goal)
+                    self._call(name, (achieved, each, info), count).bool() for each in goals
                 )
             terminations = by_goal | (terminations & ~by_own_goal)
         return (
@@ -436,10 +430,10 @@ class DeviceReplayBuffer:
         return sum(each.nbytes for each in self._lanes.tensors().values())
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
-        """Return statistics of the stored steps and of a batch; the random generator does not change.
+        """Return statistics of the stored steps, also of open episodes, and of a new batch.
 
-        Open episodes are counted too. Unlike in `HindsightReplayBuffer.statistics`, the batch includes its
-        share of demonstrations.
+        The random generator does not change. Unlike in `HindsightReplayBuffer.statistics`, the batch includes
+        its share of demonstrations.
 
         Args:
             batch_size: Number of rows of the batch.
@@ -448,7 +442,6 @@ class DeviceReplayBuffer:
             ValueError: A batch cannot be sampled, see `sample`.
         """
         size = require_count("batch_size", batch_size, at_least=1)
-        self._require_steps()
         self._inspect()
         state = self.generator.get_state()
         batch = self._sample(size)
@@ -492,7 +485,7 @@ class DeviceReplayBuffer:
             changed = self._rewards(replace(batch, rewards=batch.rewards + 1), goal, info | flags)
             if rewards_agree(changed, rewards + 1).all() if is_batch else (changed != rewards).any():
                 self._warn_once("recorded", follows_recorded(self._reward_name, list(flags)))
-        has_original = sum(each.share for each in self._components) < 1 - 1e-9  # rows that could contradict
+        has_original = not self.options.mixture.has_no_original  # rows that could contradict the rule
         goes_on = (rewards == best) & ~batch.terminations & ~batch.truncations
         if self._rule.mode == "success" and has_original and "recorded" not in self._warned and goes_on.any():
             self._warn_once(
@@ -539,7 +532,7 @@ class DeviceReplayBuffer:
             **{name: space_to_json(getattr(self, name)) for name in SPACES},
             "sizes": [getattr(self, name) for name in SIZES],
             "demonstrations": [self._lanes.num_demonstrations, self._lanes.num_demonstrated_episodes],
-            "options": {name: options[name] for name in SAMPLING_OPTIONS if name in options},
+            "options": {name: options[name] for name in SAVED_HERE if name in options},
             "share": self._share,
             "device": self.device.type,
             "num_adds": self._num_adds,

@@ -190,12 +190,22 @@ class GoalMixture:
             expected = "a name, a function or a Mixture"
             raise TypeError(f"goal_selection_strategy must be {expected}, got {strategy!r}")
         mixture = strategy if isinstance(strategy, Mixture) else Mixture({strategy: 1.0})
-        total = _relabeled_share(mixture, n_sampled_goal)
+        total = 1 - mixture.shares.get(ORIGINAL, 0.0)
+        if ORIGINAL not in mixture.shares:
+            k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
+            k = require_count("n_sampled_goal", k, at_least=0)
+            total = k / (k + 1)
+        elif n_sampled_goal is not None:
+            raise ValueError(
+                "the share of relabeled rows must be given only once, got a Mixture with 'original' and "
+                f"n_sampled_goal={n_sampled_goal!r}; leave n_sampled_goal out, or pass None"
+            )
         shares = {key: share for key, share in mixture.shares.items() if key != ORIGINAL}
         scale = total / sum(shares.values()) if shares else 0.0
         components = [_component(key, share * scale) for key, share in shares.items()]
         # "desired" is the last component, next to the original rows: desired goals of both are read at once.
         self.components = sorted(components, key=lambda each: each.takes_desired) if total else []
+        self.has_no_original = total > 1 - 1e-9  # whether all rows are relabeled
         # Number of components whose new goals are achieved goals: all except "desired".
         self.num_achieved = sum(not component.takes_desired for component in self.components)
         self.names = (*(component.name for component in self.components), ORIGINAL)
@@ -219,19 +229,6 @@ class GoalMixture:
         for end in ends.T[1:]:
             component += rows >= end[:, None]
         return component, ends[:, [self.num_achieved, -1]].tolist()
-
-
-def _relabeled_share(mixture: Mixture, n_sampled_goal: int | None) -> float:
-    if ORIGINAL in mixture.shares:
-        if n_sampled_goal is not None:
-            raise ValueError(
-                "the share of relabeled rows must be given only once, got a Mixture with 'original' and "
-                f"n_sampled_goal={n_sampled_goal!r}; leave n_sampled_goal out, or pass None"
-            )
-        return 1 - mixture.shares[ORIGINAL]
-    k = DEFAULT_SAMPLED_GOALS if n_sampled_goal is None else n_sampled_goal
-    k = require_count("n_sampled_goal", k, at_least=0)
-    return k / (k + 1)
 
 
 def _component(strategy: str | Strategy, share: float) -> MixtureComponent:

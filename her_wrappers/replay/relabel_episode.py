@@ -76,7 +76,14 @@ def relabel_episode(
         >>> batch.observations["desired_goal"][:, 0], batch.rewards
         (array([3., 3., 3.]), array([-1., -1.,  0.], dtype=float32))
     """
-    _require_goals(episode)
+    if not isinstance(episode, Episode):
+        raise TypeError(f"relabel_episode() takes an Episode, got {type(episode).__name__}")
+    observations = episode.observations
+    if not isinstance(observations, dict) or not set(OBSERVATION_KEYS) <= set(observations):
+        is_dict = isinstance(observations, dict)
+        found = f"a dict with the keys {sorted(observations)}" if is_dict else type(observations).__name__
+        keys = sorted(OBSERVATION_KEYS)
+        raise ValueError(f"episode.observations must be a dict with the keys {keys}, got {found}")
     copies = require_count("n_sampled_goal", n_sampled_goal, at_least=1)
     mixture = GoalMixture(strategy, copies)
     for each in mixture.components:
@@ -126,13 +133,3 @@ def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
             f"arrays with {' and '.join(map(str, sorted(counts)))} rows"
         )
     return concatenate_trees("desired_goals", [achieved, goals]), counts.pop()
-
-
-def _require_goals(episode: Episode) -> None:
-    if not isinstance(episode, Episode):
-        raise TypeError(f"relabel_episode() takes an Episode, got {type(episode).__name__}")
-    keys, observations = set(OBSERVATION_KEYS), episode.observations
-    is_dict = isinstance(observations, dict)
-    if not is_dict or not keys <= set(observations):
-        found = f"a dict with the keys {sorted(observations)}" if is_dict else type(observations).__name__
-        raise ValueError(f"episode.observations must be a dict with the keys {sorted(keys)}, got {found}")

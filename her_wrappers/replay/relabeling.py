@@ -31,8 +31,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 BatchFunction: TypeAlias = Callable[[Batch], Any]  # from transitions with new goals to (B,) rewards
 TerminationMode = Literal["recompute", "success", "keep", "never"]
 
-Infos: TypeAlias = Sequence[Mapping[str, Any]]  # an info for each step
-GoalArguments: TypeAlias = tuple[Any, Any, Infos]  # (achieved_goal, desired_goal, info) of B steps
+GoalArguments: TypeAlias = tuple[Any, Any, Sequence[Mapping[str, Any]]]  # of goal functions, for B steps
 
 
 class WatchedInfo(dict[str, Any]):
@@ -42,15 +41,14 @@ class WatchedInfo(dict[str, Any]):
         super().__init__(info)
         self.missing = missing
 
+    def __contains__(self, key: object) -> bool:
+        if not super().__contains__(key):
+            self.missing.add(str(key))
+        return super().__contains__(key)
+
     def __missing__(self, key: str) -> Any:
         self.missing.add(key)
         raise KeyError(key)
-
-    def __contains__(self, key: object) -> bool:
-        found = super().__contains__(key)
-        if not found:
-            self.missing.add(str(key))
-        return found
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of ``key``, or ``default`` if the key is missing."""
@@ -127,7 +125,7 @@ class Relabeler:
 
         ``goal_independent``, bools, marks the steps that terminated independently of their recorded goal.
         """
-        arguments = self._arguments(batch, infos, count)
+        arguments = self._arguments(batch.next_observations, infos, count)
         rewards = self._rewards(arguments, batch)
         mode, terminated = self.rule.mode, batch.terminations[:count]
         if mode == "recompute":
@@ -147,26 +145,25 @@ class Relabeler:
         def rewards(achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
             after = batch.next_observations | {"achieved_goal": achieved_goal}
             changed = replace(batch, next_observations=after)
-            return self._rewards(self._arguments(changed, infos, count), changed).copy()
+            return self._rewards(self._arguments(after, infos, count), changed).copy()
 
         achieved_goal, goal = (batch.observations[key] for key in OBSERVATION_KEYS[1:])
         trivial: Bools = are_trivial(rewards, achieved_goal, goal, infos)
         return trivial
 
-    def _arguments(self, batch: Batch, infos: Mapping[str, Any], count: int) -> GoalArguments:
-        """Return the arguments of the goal functions for the first ``count`` rows of ``batch``."""
-        after = batch.next_observations
-        achieved, desired = read_only(after["achieved_goal"], count), read_only(after["desired_goal"], count)
-        return achieved, desired, self._info_rows(infos, count)
-
-    def _info_rows(self, infos: Mapping[str, Any], count: int) -> Infos:
-        """Return the infos of the first ``count`` steps in the form that goal functions get."""
+    def _arguments(self, after: Mapping[str, Any], infos: Mapping[str, Any], count: int) -> GoalArguments:
+        """Return the arguments of the goal functions for the first ``count`` states ``after`` steps."""
+        achieved, desired = (read_only(after[key], count) for key in OBSERVATION_KEYS[1:])
         if not self._info_keys:
-            return [{}] * count
+            return achieved, desired, [{}] * count
         rows = {key: read_only(infos[key], count) for key in self._info_keys}
-        return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+        return (
+            achieved,
+            desired,
+            [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)],
+        )
 
-    def _rewards(self, arguments: GoalArguments, batch: Batch | None) -> Any:
+    def _rewards(self, arguments: GoalArguments, batch: Batch | None) -> NDArray[np.float32]:
         """Return the (B,) float32 rewards of B steps; ``reward_fn`` gets the first B rows of ``batch``."""
         name, count = self.reward_name, len(arguments[2])
         if name == "reward_fn" and batch is not None:
@@ -175,18 +172,18 @@ class Relabeler:
         else:
             rewards = self._call(name, self._reward, arguments, count)
         with np.errstate(over="ignore"):  # too large values become infinite, and are rejected
-            array = rewards.astype(np.float32, copy=False)
+            array: NDArray[np.float32] = rewards.astype(np.float32, copy=False)
         if np.count_nonzero(np.isfinite(array)) < count:  # half the time of `all`
             i = np.flatnonzero(~np.isfinite(array))[0]
             got = f"{rewards[i]} at row {i} of the batch"
             raise ValueError(f"{name} must return numbers that are finite as float32, got {got}")
         return array
 
-    def _terminated(self, arguments: GoalArguments) -> Any:
+    def _terminated(self, arguments: GoalArguments) -> Bools:
         """Call ``compute_terminated``, and return its (B,) results as bools."""
         name, count = self.rule.name, len(arguments[2])
         result = self._call(name, self.rule.compute_terminated, arguments, count, "bools")
-        bools = result.astype(np.bool_, copy=False)
+        bools: Bools = result.astype(np.bool_, copy=False)
         if bools is not result and np.count_nonzero(result == bools) < count:
             got = f"the value {result[(result != bools).argmax()]} of dtype {result.dtype}"
             raise ValueError(f"{name} must return bools, got {got}")
@@ -196,16 +193,17 @@ class Relabeler:
         self, name: str, function: Any, arguments: tuple[Any, ...], count: int, expected: str = "numbers"
     ) -> Any:
         """Call a user's function and validate its result; ``name`` and ``expected`` are for the messages."""
+        is_goal_function = len(arguments) == 3  # reward_fn gets a batch, without infos
         try:
             result = function(*arguments)
         except Exception as error:
-            is_goal_function = len(arguments) == 3  # reward_fn gets a batch, without infos
             key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
             if key is not None and key in missing_keys(function, *arguments):
                 raise ValueError(reads_unstored_info(name, key)) from error
-            infos = " with info, a list of one dict per step" if is_goal_function else ""
-            unchanged = "the stored transitions are unchanged"
-            error.add_note(f"{name} raised this for a batch of steps{infos}; {unchanged}")
+            infos = " with info, a list of one dict per step" * is_goal_function
+            error.add_note(
+                f"{name} raised this for a batch of steps{infos}; the stored transitions are unchanged"
+            )
             raise
         require_result(name, result, f"{expected} of shape {(count,)}")
         result = np.asarray(result)
@@ -249,17 +247,14 @@ class Relabeler:
         The desired goal of a step is ``observations[goal_key]`` in the state after the step.
         """
         steps = np.arange(len(episodes.rewards)) if steps is None else steps
-        batch: Batch[Any] | None = None
-        if self.reward_name == "reward_fn":
-            batch = recorded_batch(episodes, steps, goal_key, self._gamma)
+        is_batch = self.reward_name == "reward_fn"
+        batch = recorded_batch(episodes, steps, goal_key, self._gamma) if is_batch else None
         rewards = self._rewards(self._recorded(episodes, steps, goal_key), batch)
-        copied: NDArray[np.float32] = rewards.copy()  # a function may return the same array at every call
-        return copied
+        return rewards.copy()  # a function may return the same array at every call
 
     def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
         """Return the results of ``compute_terminated`` for the recorded steps with indices ``steps``."""
-        bools: Bools = self._terminated(self._recorded(episodes, steps))
-        return bools
+        return self._terminated(self._recorded(episodes, steps))
 
     def missing_infos(self, episodes: Episodes) -> list[str]:
         """Return the info keys that the reward function reads, but that the buffer does not store."""
@@ -271,10 +266,11 @@ class Relabeler:
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
     ) -> GoalArguments:
         """Return the arguments of the goal functions for recorded steps; see `rewards_of`."""
-        after, count = episodes.state_of_step[steps] + 1, len(steps)
-        goals = [take_rows(episodes.observations[key], after) for key in ("achieved_goal", goal_key)]
+        rows, observations = episodes.state_of_step[steps] + 1, episodes.observations
+        keys = {"achieved_goal": "achieved_goal", "desired_goal": goal_key}
+        after = {key: take_rows(observations[source], rows) for key, source in keys.items()}
         infos = {key: episodes.infos[key][steps] for key in self._info_keys}
-        return read_only(goals[0], count), read_only(goals[1], count), self._info_rows(infos, count)
+        return self._arguments(after, infos, len(steps))
 
 
 def recorded_batch(episodes: Episodes, steps: np.ndarray, goal_key: str, gamma: float) -> Batch:

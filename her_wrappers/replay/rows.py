@@ -15,14 +15,13 @@ the desired goal, or a single step that changes it; most episodes are one goal s
 to its goal span, and the goal span to its episode.
 
 There are three rings: states, goal spans and steps. Everything in a ring is numbered in the order of its
-addition, and number i lies in slot i % capacity, so a number is converted to a slot only where an array is
-accessed. If a ring grows, its content moves to the slots 0, 1, 2, ..., and its numbers begin at 0 again; step
-numbers never change, since the ring of steps never grows. Two slots are stored, since each batch needs them:
-`Stored.steps` has the slots of goal spans, and the column ROW has the slot of a first state, the *row*.
+addition. No number is ever used twice, and number i lies in slot i % capacity of its ring. Two slots are
+stored in place of numbers, since each batch needs them: `Stored.steps` has the slots of goal spans, and the
+column ROW has the slot of a first state, the *row*. If a ring grows, they are computed again.
 
-The arrays (leaves) of observations and actions that have the same dtype are columns of one matrix, so a batch
-needs one ``take`` per dtype. The achieved goals have separate matrices, since new goals are taken from them.
-The desired goals have separate matrices with one row for each goal span.
+The arrays (leaves) of observations and actions are fields of records, so a batch needs one ``take`` per kind
+of record: achieved goals, and the rest of a state with the step that begins there. The records of desired
+goals are like those of achieved goals, and each goal span has two of them.
 
 `RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
 to rows that no stored episode uses, and become visible by one assignment. After an interruption at any
@@ -33,20 +32,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec, leaf_spaces
-from her_wrappers.data.trees import FLOAT32_OVERFLOW, NUMBERS, Path, Tree, concatenate_trees, copy_tree
+from her_wrappers.data.trees import FLOAT32_OVERFLOW, NUMBERS, concatenate_trees, copy_tree
 from her_wrappers.recording.episodes import Episodes, unchecked
 from her_wrappers.recording.sinks import NotFiniteError
 
 # Columns of `Stored.goal_spans`. Of the episode: number of the first step, row of the first state, number of
-# steps, flags, and number of the episode. Of the goal span: number of the step after its last step.
-FIRST, ROW, LENGTH, FLAGS, EPISODE, END = range(6)
+# steps, and flags. Of the goal span: number of the step after its last step.
+FIRST, ROW, LENGTH, FLAGS, END = range(5)
 # Bits of FLAGS: terminated, truncated, terminated independently of the goal
 FLAG_BITS = np.array([1, 2, 4], np.int8)
 # NumPy takes rows of these sizes in bytes in half the time, so small goals are padded to them.
@@ -62,16 +61,16 @@ class Stored(NamedTuple):
 
     first: int  # number of the oldest step
     end: int  # number of the next step that will be added
-    first_episode: int  # number of the oldest episode, counted from the first that was ever added
-    end_episode: int
-    first_span: int  # number of the oldest goal span
+    first_row: int  # the same numbers of the states
+    end_row: int
+    first_span: int  # and of the goal spans
     end_span: int
-    end_row: int  # number of the next state that will be added; see `num_rows`
     steps: np.ndarray  # (buffer_size,) slot of the goal span of each step
-    goal_spans: np.ndarray  # (n, 6) int64, see FIRST and the other columns
-    states: Sequence[Any]  # matrices; None for an observation that equals the achieved goal in all states
-    # matrices with the desired goals before and after a goal span, for the first matrices in `states`
-    desired: Sequence[Any]
+    goal_spans: np.ndarray  # (n, 5) int64, see FIRST and the other columns
+    # Arrays of records of states: the achieved goals, the rest of the state with the step that begins there,
+    # and each observation that may equal the achieved goal, or None if it does in all states.
+    states: Sequence[Any]
+    desired: np.ndarray  # (n, 2) desired goals before and after each goal span, as bytes
     infos: Mapping[str, Any]  # arrays (buffer_size, ...) with the slots of `steps`
 
     @property
@@ -80,28 +79,17 @@ class Stored(NamedTuple):
         return self.end - self.first
 
     @property
-    def num_rows(self) -> int:
-        """Number of rows in use: one for each state. An episode of T steps has T + 1 states."""
-        return self.end - self.first + self.end_episode - self.first_episode
+    def num_episodes(self) -> int:
+        """Number of episodes; an episode of T steps has T + 1 states."""
+        return self.end_row - self.first_row - self.num_steps
 
 
-class Matrix(NamedTuple):
-    """Layout of one of the matrices in `Stored.states`; each row of a matrix belongs to one state."""
-
-    dtype: np.dtype[Any]
-    width: int
-    parts: int  # rows per step that a batch needs: before and after the step, or only before
-    has_goals: bool  # whether it has achieved goals; then desired goals have a matrix with the same columns
-    may_equal_goal: bool  # whether it has one observation that may always equal the achieved goal
-
-
-class Column(NamedTuple):
-    """The columns of a matrix that store one leaf, which is one array of an observation or action."""
+class Place(NamedTuple):
+    """The field in which a leaf, one array of an observation or action, is stored."""
 
     leaf: LeafSpec
-    matrix: int
-    columns: Any  # a slice, or an integer if the shape of the leaf is ()
-    is_desired: bool = False  # whether `matrix` is one of `Stored.desired`
+    records: Any  # index in `Stored.states`; None for desired goals, which are in `Stored.desired`
+    field: str
 
 
 class RowStorage:
@@ -111,10 +99,6 @@ class RowStorage:
     """
 
     stored: Stored  # a new object after every change
-    choices: list[tuple[LeafSpec, Any, Any, Any]] = []  # noqa: RUF012 - discrete actions, see `validate`
-    matrices: Sequence[Matrix]
-    row_size: int  # bytes of a row of all matrices
-    reward: tuple[int, Any]  # matrix and column
 
     def __init__(
         self,
@@ -127,81 +111,71 @@ class RowStorage:
         self.buffer_size, self._info_keys = buffer_size, info_keys
         self.observations = SpaceSpec.of("observations", observation_space)
         self.actions = SpaceSpec.of("actions", action_space)
-        self.choices = []
+        self._choices: list[
+            tuple[LeafSpec, Any, Any]
+        ] = []  # discrete actions: first and number of the others
         for leaf, space in zip(self.actions, leaf_spaces(action_space).values(), strict=True):
             if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
                 most = (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
-                start = np.asarray(space.start, leaf.dtype)
-                self.choices.append((leaf, start, np.asarray(most, f"u{leaf.dtype.itemsize}"), start.any()))
+                most = np.asarray(most, f"u{leaf.dtype.itemsize}")
+                self._choices.append((leaf, np.asarray(space.start, leaf.dtype), most))
         self._lay_out()
         self.clear(first)
 
     def _lay_out(self) -> None:
-        """Choose for each leaf of the spaces the matrix and the columns in which its values are stored."""
-        matrices: dict[str, Matrix] = {}
-
-        def place(name: str, leaf: Any, parts: int) -> tuple[int, Any]:
-            kinds = name.startswith("achieved"), name.startswith("observation")
-            matrix = matrices.get(name) or Matrix(leaf.dtype, 0, 0, *kinds)
-            end = matrix.width + math.prod(leaf.shape)
-            matrices[name] = matrix._replace(width=end, parts=max(matrix.parts, parts))
-            return list(matrices).index(name), slice(matrix.width, end) if leaf.shape else matrix.width
-
-        places: dict[Path, Any] = {}
+        """Choose for each leaf of the spaces the field in which its values are stored."""
         goals = [leaf for leaf in self.observations if leaf.path[0] == "achieved_goal"]
-        for leaf in goals:
-            places[leaf.path] = place(f"achieved {leaf.dtype}", leaf, 2)
-            places["desired_goal", *leaf.path[1:]] = (*places[leaf.path], True)
-        for name, matrix in matrices.items():
-            size = matrix.width * matrix.dtype.itemsize
-            size = next((fast for fast in FAST_SIZES if fast >= size), size)
-            matrices[name] = matrix._replace(width=size // matrix.dtype.itemsize)
-        for number, leaf in enumerate(self.observations):
-            if leaf.path not in places:
-                # An observation that may equal the achieved goal, such as an image, has a matrix of its own,
-                # which is not allocated as long as both are equal.
-                same = [(each.dtype, each.shape, each.path) for each in goals]
-                may_equal = same == [(leaf.dtype, leaf.shape, ("achieved_goal",))]
-                name = f"observation {number}" if may_equal else str(leaf.dtype)
-                places[leaf.path] = place(name, leaf, 2)
-        self._observed = [Column(leaf, *places[leaf.path]) for leaf in self.observations]
-        self._acted = [Column(leaf, *place(str(leaf.dtype), leaf, 1)) for leaf in self.actions]
-        self.reward = place("float32", np.empty((), np.float32), 1)
-        self.matrices = list(matrices.values())
-        self.row_size = sum(matrix.width * matrix.dtype.itemsize for matrix in self.matrices)
+        goal = [(leaf.dtype, leaf.shape, leaf.path) for leaf in goals]
+        others: list[LeafSpec] = []
+        twins: list[LeafSpec] = []
+        for leaf in self.observations:
+            if leaf.path[:1] not in GOAL_PATHS:
+                # An observation that may equal the achieved goal, such as an image, has records of its own,
+                # which are not allocated as long as both are equal.
+                may_equal = goal == [(leaf.dtype, leaf.shape, ("achieved_goal",))]
+                (twins if may_equal else others).append(leaf)
+        places: dict[Any, Any] = {}
+        for number, group in enumerate([goals, others, *([leaf] for leaf in twins)]):
+            places |= {leaf.path: (number, str(i)) for i, leaf in enumerate(group)}
+        places |= {("desired_goal", *leaf.path[1:]): (None, places[leaf.path][1]) for leaf in goals}
+        self._observed = [Place(leaf, *places[leaf.path]) for leaf in self.observations]
+        self._acted = [Place(leaf, 1, str(i)) for i, leaf in enumerate(self.actions, len(others))]
+        size = _record(goals).itemsize
+        padding = next((fast for fast in FAST_SIZES if fast >= size), size) - size
+        self._goal = _record(goals, **({"padding": f"V{padding}"} if padding else {}))
+        self._goal_bytes = np.dtype((np.void, self._goal.itemsize))  # is copied faster than records
+        step = _record([*others, *self.actions], reward=np.float32)
+        self._records = [self._goal, step, *(_record([leaf]) for leaf in twins)]
+        self.row_size = sum(dtype.itemsize for dtype in self._records)  # in bytes
 
     def clear(self, first: int) -> None:
         """Remove everything and allocate new memory; the next step gets the number ``first``."""
         size = self.buffer_size
         rows = size + size // 32 + 1  # enough for episodes of 32 steps or more; the ring grows for others
         try:
-            states = [
-                None if matrix.may_equal_goal else np.zeros((rows, matrix.width), matrix.dtype)
-                for matrix in self.matrices
-            ]
-            goals = [matrix for matrix in self.matrices if matrix.has_goals]
-            desired = [np.zeros((MIN_SPANS, 2 * matrix.width), matrix.dtype) for matrix in goals]
+            records = enumerate(self._records)
+            states = [np.zeros(rows, dtype) if i < 2 else None for i, dtype in records]
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
             raise MemoryError(
                 f"buffer_size={size} needs {rows * self.row_size / 2**30:.1f} GiB, and there is not "
                 "enough memory; use a smaller buffer_size"
             ) from error
-        spans = np.zeros((MIN_SPANS, 6), np.int64)
-        self.stored = Stored(first, first, 0, 0, 0, 0, 0, steps, spans, states, desired, {})
+        spans, desired = np.zeros((MIN_SPANS, 5), np.int64), np.zeros((MIN_SPANS, 2), self._goal_bytes)
+        self.stored = Stored(first, first, 0, 0, 0, 0, steps, spans, states, desired, {})
 
     @property
     def nbytes(self) -> int:
         """Size of the memory in bytes."""
         stored = self.stored
-        parts = stored.steps, stored.goal_spans, *stored.states, *stored.desired, *stored.infos.values()
+        parts = stored.steps, stored.goal_spans, *stored.states, stored.desired, *stored.infos.values()
         return sum(int(part.nbytes) for part in parts if part is not None)
 
     @property
     def equal_to_goal(self) -> set[int]:
         """Indices of observation leaves (arrays) that are not stored, since they equal the achieved goals."""
-        columns, states = enumerate(self._observed), self.stored.states
-        return {i for i, column in columns if not column.is_desired and states[column.matrix] is None}
+        states, places = self.stored.states, enumerate(self._observed)
+        return {i for i, place in places if place.records is not None and states[place.records] is None}
 
     def validate(self, episodes: Episodes) -> Episodes:
         """Return ``episodes`` in the dtypes of the spaces, with the infos to store, or raise ValueError."""
@@ -219,9 +193,9 @@ class RowStorage:
         observations, actions = episodes.observations, episodes.actions
         observations = self.observations.check_rows(observations, num_states, owner, inspect=_reject_nan)
         actions = self.actions.check_rows(actions, num_steps, owner, rounding=True, inspect=_reject_nan)
-        for leaf, start, most, has_start in self.choices:
+        for leaf, start, most in self._choices:
             values = leaf.find(actions, owner)
-            shifted = values - start if has_start else values
+            shifted = values - start if start.any() else values
             if (outside := shifted.view(most.dtype) > most).any():  # negative values are large unsigned ones
                 step = int(outside.reshape(num_steps, -1).any(1).argmax())
                 expected = f"from {start} to {start + most.astype(start.dtype)}"
@@ -262,7 +236,7 @@ class RowStorage:
             skipped = int(episodes.ends[number])
             episodes, goal_independent = episodes[number:], goal_independent[number:]
             num_steps -= skipped
-        observed = _leaf_rows(self.observations, episodes.observations)
+        observed = [leaf.find(episodes.observations, "") for leaf in self.observations]
         span_bounds = self._span_bounds(episodes, observed)
         num_states, num_spans = num_steps + len(episodes.lengths), len(span_bounds) - 1
         stored = self._without(self._with_columns(self.stored, episodes, observed), first_left)
@@ -271,7 +245,7 @@ class RowStorage:
         stored = self._with_room(stored, num_states, num_spans)
         capacity = len(stored.states[0])
 
-        actions, rewards = _leaf_rows(self.actions, episodes.actions), episodes.rewards.astype(np.float32)
+        rewards = episodes.rewards.astype(np.float32)
         rows_of_steps = (stored.end_row + episodes.state_of_step) % capacity
         spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_bounds)
         span_slots = (stored.end_span + np.arange(num_spans)) % len(stored.goal_spans)
@@ -281,17 +255,17 @@ class RowStorage:
         # large is allocated, since a MemoryError must not lose the evicted episodes.
         self.stored = stored
         state_slices = ring_slices(stored.end_row, num_states, capacity)
-        for column, values in zip(self._observed, observed, strict=True):
-            matrix = None if column.is_desired else stored.states[column.matrix]
-            if matrix is not None:
+        for place, values in zip(self._observed, observed, strict=True):
+            records = None if place.records is None else stored.states[place.records]
+            if records is not None:
                 for rows, part in state_slices:
-                    matrix[rows, column.columns] = values[part]
-        for column, values in zip(self._acted, actions, strict=True):
-            stored.states[column.matrix][rows_of_steps, column.columns] = values
-        stored.states[self.reward[0]][rows_of_steps, self.reward[1]] = rewards
+                    records[place.field][rows] = values[part]
+        steps = stored.states[1]
+        for place in self._acted:
+            steps[place.field][rows_of_steps] = place.leaf.find(episodes.actions, "")
+        steps["reward"][rows_of_steps] = rewards
         stored.goal_spans[span_slots] = spans
-        for matrix, new in zip(stored.desired, goals, strict=True):
-            matrix[span_slots] = new
+        stored.desired[span_slots] = goals
         for slots, part in ring_slices(stored.end, num_steps, size):
             stored.steps[slots] = span_of_step[part]
             for key, column in stored.infos.items():
@@ -299,21 +273,19 @@ class RowStorage:
         # This makes the new episodes visible.
         self.stored = stored._replace(
             end=stored.end + num_steps,
-            end_episode=stored.end_episode + len(episodes.lengths),
-            end_span=stored.end_span + num_spans,
             end_row=stored.end_row + num_states,
+            end_span=stored.end_span + num_spans,
         )
 
     def _with_columns(self, stored: Stored, episodes: Episodes, observed: list[np.ndarray]) -> Stored:
         """Return ``stored``, extended by arrays that ``episodes`` need, for example one for a new info."""
-        for column, values in zip(self._observed, observed, strict=True):
-            if not column.is_desired and stored.states[column.matrix] is None:
-                goals = episodes.observations["achieved_goal"].reshape(values.shape)
-                if not (row_bytes(values) == row_bytes(goals)).all():
-                    states = list(stored.states)  # the observation was equal to the achieved goal so far
-                    goals, capacity = states[0][:, : self.matrices[column.matrix].width], len(states[0])
-                    states[column.matrix] = _resized(goals, 0, capacity, capacity)
-                    stored = stored._replace(states=states)
+        for place, values in zip(self._observed, observed, strict=True):
+            is_alias = place.records is not None and stored.states[place.records] is None
+            if is_alias and (row_bytes(values) != row_bytes(episodes.observations["achieved_goal"])).any():
+                states = list(stored.states)  # the observation was equal to the achieved goal so far
+                states[place.records] = np.zeros(len(states[0]), self._records[place.records])
+                states[place.records]["0"] = states[0]["0"]
+                stored = stored._replace(states=states)
         infos = dict(stored.infos)
         for key, new in episodes.infos.items():
             old = infos.get(key)
@@ -330,35 +302,31 @@ class RowStorage:
         """Return ``stored`` without the episodes that begin before the step ``number``."""
         if number <= stored.first:
             return stored
-        last = stored.steps[(number - 1) % self.buffer_size]
-        span = stored.goal_spans[last]  # of the last episode to evict
-        first, first_span = int(span[FIRST] + span[LENGTH]), stored.end_span
-        if first < stored.end:
-            # `steps` has the slot of its goal span, and the number follows from the oldest number and slot.
-            slot = int(stored.steps[first % self.buffer_size])
-            first_span = stored.first_span + (slot - stored.first_span) % len(stored.goal_spans)
-        return stored._replace(first=first, first_episode=int(span[EPISODE]) + 1, first_span=first_span)
+        last = stored.goal_spans[stored.steps[(number - 1) % self.buffer_size]]
+        first = int(last[FIRST] + last[LENGTH])  # the step after the last episode to evict
+        last_row, last_span = int(last[ROW] + last[LENGTH]), int(stored.steps[(first - 1) % self.buffer_size])
+        first_row = stored.first_row + (last_row - stored.first_row) % len(stored.states[0]) + 1
+        first_span = stored.first_span + (last_span - stored.first_span) % len(stored.goal_spans) + 1
+        return stored._replace(first=first, first_row=first_row, first_span=first_span)
 
     def _with_room(self, stored: Stored, num_states: int, num_spans: int) -> Stored:
         """Return ``stored`` with room for ``num_states`` more states and ``num_spans`` more goal spans."""
-        capacity, num_rows = len(stored.states[0]), stored.num_rows
-        span_capacity, kept = len(stored.goal_spans), stored.end_span - stored.first_span
-        if num_rows + num_states > capacity:
+        num_rows, capacity = stored.end_row - stored.first_row + num_states, len(stored.states[0])
+        if num_rows > capacity:
             # T steps have T + 1 states, so twice as many rows as steps are always enough.
-            larger = min(max(num_rows + num_states, capacity * 5 // 4), 2 * self.buffer_size)
-            moved = stored.end_row - num_rows, num_rows, larger
-            spans = stored.goal_spans.copy()
-            spans[:, ROW] = (spans[:, ROW] - moved[0]) % capacity
-            states = [None if each is None else _resized(each, *moved) for each in stored.states]
-            stored = stored._replace(states=states, goal_spans=spans, end_row=num_rows)
-        if kept + num_spans > span_capacity:
-            moved = stored.first_span, kept, max(kept + num_spans, span_capacity * 5 // 4)
+            larger = min(max(num_rows, capacity * 5 // 4), 2 * self.buffer_size)
+            rows, spans = (stored.first_row, stored.end_row, larger), stored.goal_spans.copy()
+            spans[:, ROW] = _moved(spans[:, ROW], stored.first_row, capacity, larger)
+            states = [None if each is None else _resized(each, *rows) for each in stored.states]
+            stored = stored._replace(states=states, goal_spans=spans)
+        count, capacity = stored.end_span - stored.first_span + num_spans, len(stored.goal_spans)
+        if count > capacity:
+            larger = max(count, capacity * 5 // 4)
+            numbers = stored.first_span, stored.end_span, larger
             stored = stored._replace(
-                desired=[_resized(each, *moved) for each in stored.desired],
-                goal_spans=_resized(stored.goal_spans, *moved),
-                steps=((stored.steps - stored.first_span) % span_capacity).astype(stored.steps.dtype),
-                first_span=0,
-                end_span=kept,
+                steps=_moved(stored.steps, stored.first_span, capacity, larger).astype(stored.steps.dtype),
+                goal_spans=_resized(stored.goal_spans, *numbers),
+                desired=_resized(stored.desired, *numbers),
             )
         return stored
 
@@ -366,8 +334,8 @@ class RowStorage:
         """Return an array: the index of the first step of each goal span, then the number of steps."""
         is_first = np.zeros(len(episodes.rewards) + 1, np.bool_)
         is_first[episodes.ends] = True
-        for column, values in zip(self._observed, observed, strict=True):
-            if column.is_desired:
+        for place, values in zip(self._observed, observed, strict=True):
+            if place.records is None:
                 rows = row_bytes(values)
                 changed = (rows[1:] != rows[:-1])[episodes.state_of_step]
                 is_first[:-1] |= changed  # a step that changes the desired goal is a goal span of its own
@@ -381,7 +349,7 @@ class RowStorage:
         goal_independent: np.ndarray,
         observed: list[np.ndarray],
         bounds: np.ndarray,
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return new rows for `Stored.goal_spans` and `Stored.desired`, one for each goal span."""
         begins, ends = bounds[:-1], bounds[1:]
         states = episodes.state_of_step[begins]
@@ -389,73 +357,53 @@ class RowStorage:
         first, length = episodes.ends[episode], episodes.lengths[episode]
         row = (stored.end_row + first + episode) % len(stored.states[0])
         flags = episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
-        number = episode + stored.end_episode
-        columns = first + stored.end, row, length, flags[episode], number, ends + stored.end
-        before_and_after, all_goals = states[:, None] + np.arange(2), []
-        for matrix, desired in enumerate(stored.desired):
-            pairs = np.zeros((len(begins), 2, desired.shape[1] // 2), desired.dtype)
-            for column, goals in zip(self._observed, observed, strict=True):
-                if column.is_desired and column.matrix == matrix:
-                    pairs[:, :, column.columns] = goals[before_and_after]
-            all_goals.append(pairs.reshape(len(pairs), -1))
-        return np.array(columns, np.int64).T, all_goals
+        columns = first + stored.end, row, length, flags[episode], ends + stored.end
+        before_and_after, goals = states[:, None] + np.arange(2), np.zeros((len(begins), 2), self._goal)
+        for place, values in zip(self._observed, observed, strict=True):
+            if place.records is None:
+                goals[place.field] = values[before_and_after]
+        return np.array(columns, np.int64).T, goals.view(self._goal_bytes)
 
     def take_goals(
         self, goal_rows: np.ndarray, goal_spans: np.ndarray, num_achieved: int, num_relabeled: int
-    ) -> tuple[list[Any], list[Any]]:
-        """Return the desired goals of B steps: a list for the states before them, and a list for those after.
+    ) -> np.ndarray:
+        """Return the desired goals of B steps, (2, B) records: those before, and those after the steps."""
+        # The first `num_achieved` steps get the achieved goals of the states in `goal_rows`. The next steps,
+        # up to `num_relabeled`, get the desired goals after their `goal_spans`, the others both of these.
+        stored, goals = self.stored, np.empty((2, len(goal_rows)), self._goal_bytes)
+        achieved = stored.states[0].view(self._goal_bytes)
+        goals[:, :num_achieved] = achieved.take(goal_rows[:num_achieved], 0, None, "wrap")
+        goals[:, num_achieved:] = stored.desired.take(goal_spans[num_achieved:], 0, None, "wrap").T
+        goals[0, num_achieved:num_relabeled] = goals[1, num_achieved:num_relabeled]
+        return goals.view(self._goal)
 
-        Each list has one array, (B, width), for each matrix in `Stored.desired`. The first ``num_achieved``
-        steps get the achieved goals of the states in ``goal_rows``. The next steps, up to ``num_relabeled``,
-        get the desired goals after their ``goal_spans``. The other steps, which are not relabeled, get the
-        recorded goals before and after their ``goal_spans``.
-        """
-        stored, count = self.stored, len(goal_rows)
-        before: list[Any] = []
-        after: list[Any] = []
-        for achieved, desired in zip(stored.states, stored.desired, strict=False):
-            pairs = desired.take(goal_spans[num_achieved:], 0, None, "wrap")
-            width = achieved.shape[1]
-            taken = np.empty((2, count, width), desired.dtype)
-            taken[:, :num_achieved] = achieved.take(goal_rows[:num_achieved], 0, None, "wrap")
-            taken[0, num_achieved:] = pairs[:, :width]
-            taken[1, num_achieved:] = pairs[:, width:]
-            taken[0, num_achieved:num_relabeled] = taken[1, num_achieved:num_relabeled]
-            before.append(taken[0])
-            after.append(taken[1])
-        return before, after
+    def take_steps(self, rows: np.ndarray, desired: np.ndarray) -> tuple[Any, Any, Any, Any]:
+        """Return the observations, actions, rewards and next observations of B steps.
 
-    def take_steps(self, rows: Any, desired: Sequence[list[Any]]) -> tuple[Any, Any, Any, Any]:
-        """Return copies of B steps: observations, actions, rewards, next observations.
-
-        ``rows``, (2, B), are the rows of the states before and after the steps. ``desired``, the result of
-        `take_goals`, are the desired goals in the observations and next observations.
+        ``rows``, (2, B), are the rows of the states before and after them; ``desired`` is from `take_goals`.
         """
         before: list[Any] = []
         after: list[Any] = []
-        for matrix, layout in zip(self.stored.states, self.matrices, strict=True):
-            block = [None] if matrix is None else matrix.take(rows[: layout.parts], 0, None, "wrap")
+        for records in self.stored.states:
+            block = (None, None) if records is None else records.take(rows, 0, None, "wrap")
             before.append(block[0])
-            after.append(block[-1])
-        number, column = self.reward
+            after.append(block[1])
         return (
             self._build(self.observations, self._observed, before, desired[0]),
             self._build(self.actions, self._acted, before),
-            before[number][:, column],
+            before[1]["reward"],
             self._build(self.observations, self._observed, after, desired[1]),
         )
 
     def _build(
-        self, spec: SpaceSpec, columns: Sequence[Column], blocks: Sequence[Any], desired: Sequence[Any] = ()
+        self, spec: SpaceSpec, places: Sequence[Place], blocks: Sequence[Any], desired: Any = None
     ) -> Any:
-        """Return B elements of a space, as views of the arrays in ``blocks`` and ``desired``, (B, ...)."""
+        """Return B elements of a space, as views of the records in ``blocks`` and ``desired``."""
         leaves = []
-        for leaf, number, place, is_desired in columns:
-            block = desired[number] if is_desired else blocks[number]
-            if block is None:  # equal to the achieved goal
-                block = blocks[0].copy()
-            values = block[:, place]
-            leaves.append(values.reshape(len(values), *leaf.shape) if len(leaf.shape) > 1 else values)
+        for _, number, field in places:
+            block = desired if number is None else blocks[number]
+            # Without records, the leaf equals the achieved goal.
+            leaves.append(blocks[0]["0"].copy() if block is None else block[field])
         if spec.flat_keys is not None:
             return dict(zip(spec.flat_keys, leaves, strict=True))
         return leaves[0] if spec.structure == 0 else spec.build(leaves)
@@ -493,7 +441,7 @@ class RowStorage:
         episodes are float32.
         """
         stored, index = self.stored, np.arange(first, end)
-        span = stored.steps[index % self.buffer_size].astype(np.int64)
+        span = stored.steps[index % self.buffer_size]
         spans = stored.goal_spans[span]
         begins = (index == spans[:, FIRST]).nonzero()[0]
         lengths = spans[begins, LENGTH]
@@ -502,22 +450,16 @@ class RowStorage:
         num_states = len(index) + len(begins)
 
         rows = (spans[0, ROW] + np.arange(num_states)) % len(stored.states[0])
-        # An observation without a matrix equals the achieved goal, which the first matrix has.
-        blocks = [(stored.states[0] if each is None else each).take(rows, 0) for each in stored.states]
-        desired = []
-        for matrix in stored.desired:
-            pairs, width = matrix.take(span, 0), matrix.shape[1] // 2
-            goals = np.empty((num_states, width), pairs.dtype)
-            goals[state_of_step] = pairs[:, :width]
-            goals[state_of_step[last] + 1] = pairs[last, width:]
-            desired.append(goals)
-        steps = [block[state_of_step] for block in blocks]
+        blocks: list[Any] = [None if each is None else each.take(rows) for each in stored.states]
+        pairs, desired = stored.desired[span], np.empty(num_states, self._goal_bytes)
+        desired[state_of_step] = pairs[:, 0]
+        desired[state_of_step[last] + 1] = pairs[last, 1]
+        goals, steps = desired.view(self._goal), blocks[1][state_of_step]
         terminated, truncated, goal_independent = (spans[begins, FLAGS] & FLAG_BITS[:, None]) > 0
-        number, at = self.reward
         episodes = Episodes(
-            observations=copy_tree(self._build(self.observations, self._observed, blocks, desired)),
-            actions=copy_tree(self._build(self.actions, self._acted, steps)),
-            rewards=steps[number][:, at].copy(),
+            observations=copy_tree(self._build(self.observations, self._observed, blocks, goals)),
+            actions=copy_tree(self._build(self.actions, self._acted, [None, steps])),
+            rewards=steps["reward"].copy(),
             lengths=lengths,
             terminated=terminated,
             truncated=truncated,
@@ -527,22 +469,22 @@ class RowStorage:
 
     def verify(self) -> None:
         """Raise RuntimeError if the fields of `stored` contradict each other."""
-        stored, spans, capacity = self.stored, self._stored_spans(), len(self.stored.states[0])
-        is_first = np.diff(spans[:, EPISODE], prepend=-1) != 0
-        lengths, episode = spans[is_first, LENGTH], is_first.cumsum() - 1
-        number, ahead = np.arange(len(lengths)), lengths.cumsum() - lengths
-        rows = (stored.end_row - stored.num_rows + ahead + number) % capacity
-        expected = np.stack([stored.first + ahead, rows, lengths, stored.first_episode + number], axis=1)
+        stored, spans = self.stored, self._stored_spans()
+        is_first = np.diff(spans[:, FIRST], prepend=-1) != 0
+        lengths, number = spans[is_first, LENGTH], is_first.cumsum() - 1
+        ahead = lengths.cumsum() - lengths
+        rows = (stored.first_row + ahead + np.arange(len(lengths))) % len(stored.states[0])
+        expected = np.stack([stored.first + ahead, rows, lengths], axis=1)[number]
         counts = np.diff(spans[:, END], prepend=stored.first)
         slots = np.arange(stored.first, stored.end) % self.buffer_size
         numbers = np.arange(stored.first_span, stored.end_span).repeat(counts.clip(0))
         if not (
-            np.array_equal(spans[:, [FIRST, ROW, LENGTH, EPISODE]], expected[episode])
+            np.array_equal(spans[:, [FIRST, ROW, LENGTH]], expected)
             and np.array_equal(stored.steps[slots], numbers % len(stored.goal_spans))
             and bool((counts > 0).all())
             and lengths.sum() == stored.num_steps <= self.buffer_size
-            and len(lengths) == stored.end_episode - stored.first_episode
-            and stored.num_rows <= capacity
+            and len(lengths) == stored.num_episodes
+            and stored.end_row - stored.first_row <= len(stored.states[0])
             and len(spans) <= len(stored.goal_spans)
         ):
             raise corrupted_memory("episodes and steps are inconsistent")
@@ -559,6 +501,12 @@ class RowStorage:
         self.clear(first)
         for episodes, goal_independent in blocks:
             self.add(episodes, goal_independent)
+
+
+def _record(leaves: Iterable[LeafSpec], **others: Any) -> np.dtype[Any]:
+    """Return the dtype of records with the fields "0", "1", ... for ``leaves``, and with other fields."""
+    fields = [(str(i), leaf.dtype, leaf.shape) for i, leaf in enumerate(leaves)]
+    return np.dtype([*fields, *others.items()], align=True)  # torch needs aligned fields
 
 
 def corrupted_memory(problem: str) -> RuntimeError:
@@ -587,21 +535,18 @@ def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slic
     return slices
 
 
-def _resized(matrix: np.ndarray, first: int, count: int, capacity: int) -> np.ndarray:
-    """Return a ring of ``capacity`` slots that begins with ``count`` values of ``matrix``, from ``first``."""
-    resized = np.zeros((capacity, *matrix.shape[1:]), matrix.dtype)
-    for rows, part in ring_slices(first, count, len(matrix)):
-        resized[part] = matrix[rows]
+def _resized(ring: np.ndarray, first: int, end: int, capacity: int) -> np.ndarray:
+    """Return a ring of ``capacity`` slots with the numbers ``first`` to ``end`` - 1 of another ring."""
+    resized = np.zeros((capacity, *ring.shape[1:]), ring.dtype)
+    for numbers in np.array_split(np.arange(first, end), 64):  # parts, since indexing makes a copy
+        resized[numbers % capacity] = ring[numbers % len(ring)]
     return resized
 
 
-def _leaf_rows(spec: SpaceSpec, tree: Tree) -> list[np.ndarray]:
-    """Return the n rows of each leaf of a tree, flattened to (n, width), or (n,) for numbers."""
-    rows = []
-    for leaf in spec.leaves:
-        values = leaf.find(tree, "")
-        rows.append(values.reshape(len(values), -1) if len(leaf.shape) > 1 else values)
-    return rows
+def _moved(slots: np.ndarray, first: int, capacity: int, new_capacity: int) -> np.ndarray:
+    """Return the slots in a `_resized` ring for slots in the ring before; ``first`` is its first number."""
+    moved: np.ndarray = (first + (slots.astype(np.int64) - first) % capacity) % new_capacity
+    return moved
 
 
 def _reject_nan(leaf: LeafSpec, values: np.ndarray) -> None:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from her_wrappers.data import Json
-from her_wrappers.replay.batch import Provenance
 from her_wrappers.replay.goal_selection import MixtureComponent, uniform_below
 from her_wrappers.replay.options import BufferOptions
 from her_wrappers.replay.priorities import PrioritySampler
@@ -34,27 +33,25 @@ class Steps(NamedTuple):
     span_end: np.ndarray  # number of the first step after the goal span
     flags: np.ndarray  # bits of FLAGS of the episode
 
-    def chosen(self, rows: np.ndarray) -> Steps:
-        """Return the facts about the steps at the positions ``rows``, in this order."""
-        return Steps(*[column[rows] for column in self])
 
+class Draw(NamedTuple):
+    """B sampled steps and the origins of their new goals; the relabeled steps come first."""
 
-class Draws(NamedTuple):
-    """K batches of B sampled steps and their goals; in each batch, the relabeled steps come first."""
-
-    index: Any  # (K, B) step numbers
-    rows: np.ndarray  # (K, 2, B) rows of the states before and after the steps
-    goal_rows: np.ndarray  # (K, B) rows of the states whose achieved goals are the new goals
-    goal_spans: np.ndarray  # (K, B) rows of `Stored.goal_spans`, for the steps that get a desired goal
-    relabeled: np.ndarray  # (K, B) bool, whether the row gets a new goal
-    flags: np.ndarray  # (3, K, B) bool: termination, truncation, goal-independent termination
-    end_flags: np.ndarray  # (3, K, B) bool, the same for the last step of the episode
-    steps_to_end: np.ndarray  # (K, B) number of steps from this one to the end of the episode
-    steps_left: np.ndarray | None  # (K, B) largest number of steps of the n-step window; None without windows
-    discounts: np.ndarray  # (K, B) float32, gamma
-    weights: np.ndarray  # (K, B) ones, or the scaled priorities
-    counts: list[list[int]]  # K pairs, numbers of rows with an achieved goal and with any new goal
-    provenance: Provenance  # (K, B) arrays
+    index: Any  # (B,) step numbers; `Any`, since tuples have a method of this name
+    rows: np.ndarray  # (2, B) rows of the states before and after the steps
+    goal_rows: np.ndarray  # (B,) rows of the states whose achieved goals are the new goals
+    goal_spans: np.ndarray  # (B,) slots of goal spans, for the steps that get a desired goal
+    relabeled: np.ndarray  # (B,) bool, whether the row gets a new goal
+    flags: np.ndarray  # (3, B) bool: termination, truncation, goal-independent termination
+    end_flags: np.ndarray  # (3, B) bool, the same for the last step of the episode
+    steps_to_end: np.ndarray  # (B,) number of steps from this one to the end of the episode
+    steps_left: Any  # (B,) largest number of steps of the n-step window; None without windows
+    discounts: np.ndarray  # (B,) float32, gamma
+    weights: np.ndarray  # (B,) ones, or the scaled priorities
+    counts: Any  # two integers: numbers of rows with an achieved goal and with any new goal
+    episode: np.ndarray  # (B,) see `Provenance`, also for the next two
+    goal_index: np.ndarray  # (B,)
+    component: np.ndarray  # (B,)
 
 
 class Sampler:
@@ -73,31 +70,28 @@ class Sampler:
     def invalidate(self) -> None:
         """Drop the batches drawn in advance; call this after the sampling probability of a step changed."""
         self._stored: Stored | None = None  # content of the storage when the batches were drawn
-        self._draws: Draws | None = None
-        self._batch_size = self._num_batches = self._used = 0
+        self._draws: list[Draw] = []
+        self._batch_size = self._used = 0
         self._generator: Json = None  # state of the generator from which the batches are drawn again
 
-    def next(self, batch_size: int) -> tuple[Draws, int]:
-        """Return the `Draws` that contain the next batch, and the index of this batch in them."""
+    def next(self, batch_size: int) -> Draw:
+        """Return the steps of the next batch."""
         is_current = self._stored is self._storage.stored and batch_size == self._batch_size
-        draws = self._draws if is_current else None
-        if draws is None or self._used == self._num_batches:
+        if not is_current or self._used == len(self._draws):
             if type(batch_size) is not int or batch_size < 1:  # a NumPy integer, or an error
                 batch_size = require_count("batch_size", batch_size, at_least=1)
-            num_batches = 2 * self._num_batches if is_current else 1
-            draws = self._prefetch(max(1, min(num_batches, MAX_BATCHES, MAX_ROWS // batch_size)), batch_size)
+            num_batches = 2 * len(self._draws) if is_current else 1
+            self._prefetch(max(1, min(num_batches, MAX_BATCHES, MAX_ROWS // batch_size)), batch_size)
         self._used += 1
-        return draws, self._used - 1
+        return self._draws[self._used - 1]
 
-    def _prefetch(self, num_batches: int, batch_size: int) -> Draws:
+    def _prefetch(self, num_batches: int, batch_size: int) -> None:
         self._stored = None  # if this is interrupted, the next call draws new batches
         self._generator = self.rng.bit_generator.state
-        draws = self.draw(num_batches, batch_size, self.rng)
-        self._batch_size, self._num_batches, self._used = batch_size, num_batches, 0
-        self._draws, self._stored = draws, self._storage.stored
-        return draws
+        self._draws = self.draw(num_batches, batch_size, self.rng)
+        self._batch_size, self._used, self._stored = batch_size, 0, self._storage.stored
 
-    def draw(self, num_batches: int, batch_size: int, rng: np.random.Generator) -> Draws:
+    def draw(self, num_batches: int, batch_size: int, rng: np.random.Generator) -> list[Draw]:
         """Draw batches, or raise ValueError if no episode is stored."""
         stored, priorities = self._storage.stored, self._priorities
         count, shape = num_batches * batch_size, (num_batches, batch_size)
@@ -119,36 +113,38 @@ class Sampler:
         np.add(rows[:, 0], 1, out=rows[:, 1])
         relabeled = component < len(self._mixture.components)
         steps_to_end = steps.length - steps.t
-        end_flags, left = (steps.flags.astype(np.int8) & FLAG_BITS[:, None]) != 0, None
+        end_flags, left = (steps.flags.astype(np.int8) & FLAG_BITS[:, None]) != 0, [None] * num_batches
         if self._n_steps > 1:
             # The window of an original step ends before the goal changes.
             left = np.where(relabeled.reshape(-1), steps_to_end, steps.span_end - steps.number)
             left = left.clip(max=self._n_steps).reshape(shape)
         constants = np.empty((2, *shape), np.float32)
         constants[0], constants[1] = self._gamma, 1
-        begin, names = steps.number - steps.t, self._mixture.names
-        return Draws(
+        batches = Draw(  # of all batches: each field has one more axis, the first
             index=steps.number.reshape(shape),
             rows=rows,
             goal_rows=goal_rows.reshape(shape),
             goal_spans=goal_spans.reshape(shape),
             relabeled=relabeled,
-            flags=(end_flags & (steps_to_end == 1)).reshape(3, *shape),
-            end_flags=end_flags.reshape(3, *shape),
+            flags=(end_flags & (steps_to_end == 1)).reshape(3, *shape).swapaxes(0, 1),
+            end_flags=end_flags.reshape(3, *shape).swapaxes(0, 1),
             steps_to_end=steps_to_end.reshape(shape),
             steps_left=left,
             discounts=constants[0],
             weights=constants[1] if priorities is None else priorities.scaled(steps.number).reshape(shape),
             counts=counts,
-            provenance=Provenance(begin.reshape(shape), goal_index.reshape(shape), component, names),
+            episode=(steps.number - steps.t).reshape(shape),
+            goal_index=goal_index.reshape(shape),
+            component=component,
         )
+        return list(map(Draw, *batches))
 
     def _look_up(self, stored: Stored, ahead: np.ndarray) -> Steps:
         """Look up n steps; ``ahead``, (n,), are their offsets from the oldest stored step."""
         # The index is below twice the size of the ring, and mode "wrap" subtracts the size.
         slots = ahead + stored.first % self._storage.buffer_size
         span = stored.steps.take(slots, 0, None, "wrap").astype(np.intp)
-        first, row, length, flags, _, span_end = stored.goal_spans.take(span, 0, None, "wrap").T
+        first, row, length, flags, span_end = stored.goal_spans.take(span, 0, None, "wrap").T
         number = ahead + stored.first
         t = number - first
         return Steps(number, row + t, t, length, span, span_end, flags)
@@ -167,7 +163,7 @@ class Sampler:
         for number, each in enumerate(components):
             chosen = np.flatnonzero(component == number)
             if len(chosen):
-                found = self._select(stored, each, steps.chosen(chosen), rng)
+                found = self._select(stored, each, Steps(*[column[chosen] for column in steps]), rng)
                 goal_rows[chosen], goal_spans[chosen], goal_index[chosen] = found
         return goal_rows, goal_spans, goal_index
 
@@ -186,7 +182,7 @@ class Sampler:
         """Return a state with which `load_state_dict` continues the same sequence of batches."""
         if self._stored is not self._storage.stored:
             return {"generator": self.rng.bit_generator.state, "batch_size": 0, "batches": 0, "used": 0}
-        numbers = {"batch_size": self._batch_size, "batches": self._num_batches, "used": self._used}
+        numbers = {"batch_size": self._batch_size, "batches": len(self._draws), "used": self._used}
         return {"generator": self._generator, **numbers}
 
     def load_state_dict(self, state: dict[str, Json]) -> None:

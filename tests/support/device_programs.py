@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import warnings
 from collections.abc import Iterable
@@ -10,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
-from her_wrappers import Batch, Demonstrations, DeviceReplayBuffer, SimulatorStep
+from her_wrappers import Batch, DeviceReplayBuffer, SimulatorStep
 from her_wrappers.conformance.oracle import StoredEpisode
 from her_wrappers.data.trees import map_tree
-from tests.support.counting import LEAVES, TREES, World
+from tests.support.counting import World
 from tests.support.expected_buffer import STATES, ExpectedBuffer
-from tests.support.programs import TERMINATIONS, goal_options
+from tests.support.programs import RandomCalls, goal_options
 
 
 def halfway(t: torch.Tensor, length: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -120,64 +120,28 @@ class ExpectedLanes(ExpectedBuffer):
         assert row["episode"] == self.index(episode.env, episode.first)
 
 
-class DeviceProgram:
-    """A `DeviceReplayBuffer` and its oracle. ``tape`` are integers that decide everything."""
+class DeviceProgram(RandomCalls):
+    """A `DeviceReplayBuffer` and its oracle."""
+
+    world_type = TensorWorld
 
     def __init__(self, tape: Iterable[int], device: str = "cpu") -> None:
-        self.tape, self.device, self.number = list(tape), device, 0
-        observation, goal, action = (self.pick(LEAVES + TREES) for _ in range(3))
-        observation = self.pick((observation, goal, spaces.Dict(image=goal, more=observation)))
-        self.world = TensorWorld(
-            observation, goal, action, self.pick((None, None, "infos", "infos", "batch"))
-        )
-        self.num_envs, steps = self.integer(1, 4), self.integer(1, 40)
+        super().__init__(tape, GOALS)
+        self.device, self.num_envs, steps = device, self.integer(1, 4), self.integer(1, 40)
         states = self.pick((None, 2 * steps + 1, steps + 3))
-        options = {
-            "n_steps": self.pick((1, 1, 2, 3, 30)),
-            "gamma": self.pick((0.99, 0.9, 1.0)),
-            "termination": self.pick(TERMINATIONS),
-        }
-        if options["termination"] == "success" and self.world.cost:  # needs rewards of two values
-            options["termination"] = "never"
-        functions = self.world.options()
-        if options["termination"] == "no function":
-            options["termination"] = functions["compute_terminated"] = None
-        elif options["termination"] == "function":
-            options["termination"] = functions["termination"] = self.world.terminated
-        goals = self.pick(GOALS)
-        self.again = functions | {key: goals[key] for key in goals if key == "goal_selection_strategy"}
-        options |= goals | functions
-        given, self.demonstrations, self.share = None, None, 0.0
-        episodes = []
-        if self.integer(0, 3) == 0:
-            numbers = range(1000, 1000 + self.integer(1, 3))
-            episodes = [self.world.episode(number, self.integer(1, 6)) for number in numbers]
-            given = Demonstrations(episodes, self.pick((0.25, 0.5, 0.9)))
-            self.share = given.share
         self.buffer = DeviceReplayBuffer(
             self.world.space, self.world.action_space, self.num_envs,
             steps_per_env=steps, device=device,
-            states_per_env=states and max(states, 4), demonstrations=given,
-            seed=self.integer(0, 99), **options,
+            states_per_env=states and max(states, 4), demonstrations=self.given,
+            seed=self.integer(0, 99), **self.options,
         )  # fmt: skip
-        self.oracle = ExpectedLanes(self.world, self.num_envs, steps, self.buffer.states_per_env, **options)
-        self.oracles: list[ExpectedBuffer] = [self.oracle]
-        if episodes:
-            self.demonstrations = ExpectedBuffer(self.world, **options | {"buffer_size": 100})
-            for each in episodes:
-                self.demonstrations.add_episode(each)
+        sizes = self.num_envs, steps, self.buffer.states_per_env
+        self.make_oracles(ExpectedLanes(self.world, *sizes, **self.options), self.options)
+        self.oracle.checks_shares = not self.given  # demonstrations do not have each share
+        if self.demonstrations is not None:
             self.oracle.num_demonstrations = self.demonstrations.next_step
-            self.oracles.append(self.demonstrations)
-        if callable(options["termination"]):
-            for oracle in self.oracles:
-                oracle.termination = "recompute"
+            self.demonstrations.checks_shares = False
         self.playing: list[tuple[Any, StoredEpisode, int]] = []  # of each lane: episode, the same, next step
-
-    def integer(self, low: int, high: int) -> int:
-        return low + (self.tape.pop(0) if self.tape else 0) % (high - low + 1)
-
-    def pick(self, choices: Any) -> Any:
-        return choices[self.integer(0, len(choices) - 1)]
 
     def new_episode(self) -> tuple[Any, StoredEpisode, int]:
         self.number += 1
@@ -252,16 +216,8 @@ class DeviceProgram:
         self.buffer = loaded
 
     def check(self, batch: Any, size: int) -> Batch:
-        given, batch = batch, batch.to_numpy()
-        is_demonstration = batch.is_demonstration
-        assert abs(is_demonstration.sum() - size * self.share) < 1
-        assert batch.relabeled.tolist() == sorted(batch.relabeled.tolist(), reverse=True)
-        np.testing.assert_array_equal(batch.lane[is_demonstration], self.num_envs)
-        for oracle, rows in zip(self.oracles, (~is_demonstration, is_demonstration), strict=False):
-            if rows.any():
-                part = batch.map(lambda leaf, rows=rows: leaf[rows])
-                part.provenance = batch.provenance.map(lambda leaf, rows=rows: leaf[rows])
-                oracle.checks_shares = not self.share  # demonstrations do not have each share
-                oracle.check_batch(part, int(rows.sum()))
-        given.map(lambda leaf: leaf.fill_(1))  # must not change the buffer
-        return batch
+        self.check_batch(batch, size)
+        arrays = copy.deepcopy(batch.to_numpy())
+        np.testing.assert_array_equal(arrays.lane[arrays.is_demonstration], self.num_envs)
+        batch.map(lambda leaf: leaf.fill_(1))  # must not change the buffer
+        return arrays

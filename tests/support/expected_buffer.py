@@ -15,6 +15,7 @@ import pytest
 
 from her_wrappers import Batch, Episode, HindsightReplayBuffer, Mixture, Priority
 from her_wrappers.conformance.oracle import SOURCES, Oracle, StoredEpisode
+from her_wrappers.data.spaces import leaf_spaces
 from tests.support.counting import World, leaves_of
 
 STATES = SOURCES | {"halfway": lambda t, length: range((t + length) // 2 + 1, length + 1)}
@@ -171,7 +172,7 @@ class ExpectedBuffer(Oracle):
                 assert (column.dtype, column.shape) == (dtype, (batch_size,))
         space, trees = self.world.space, (batch.observations, batch.next_observations, batch.actions)
         for each, tree in zip((space, space, self.world.action_space), trees, strict=True):
-            for leaf_space, leaf in zip(leaf_spaces(each), leaves_of(tree), strict=True):
+            for leaf_space, leaf in zip(leaf_spaces(each).values(), leaves_of(tree), strict=True):
                 assert (leaf.dtype, leaf.shape) == (leaf_space.dtype, (batch_size, *leaf_space.shape))
         arrays: list[np.ndarray] = []
         batch.map(lambda array: arrays.append(array) or array)
@@ -236,14 +237,6 @@ class ExpectedBuffer(Oracle):
             np.float32(returned) if exact else pytest.approx(returned, rel=1e-5, abs=1e-5)
         )
         assert row["discounts"] == pytest.approx(expected.discount, rel=1e-6)
-
-
-def leaf_spaces(space: Any) -> list[Any]:
-    """Return the spaces of the leaves of a space, in the order of `leaves_of`."""
-    if hasattr(space, "spaces"):
-        parts = space.spaces.values() if isinstance(space.spaces, dict) else space.spaces
-        return [leaf for part in parts for leaf in leaf_spaces(part)]
-    return [space]
 
 
 def shares_of(

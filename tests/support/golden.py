@@ -13,6 +13,7 @@ import json
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -36,6 +37,8 @@ from her_wrappers import (
     Priority,
     SimulatorStep,
 )
+from her_wrappers.data.trees import map_tree
+from tests.support.buffers import stacked, step_of
 
 LENGTHS = (2, 3, 4)
 """Number of steps of each episode."""
@@ -105,19 +108,9 @@ def episodes(**options: bool) -> list[Episode]:
 
 def transition(number: int, length: int, t: int) -> tuple:
     """Return the arguments of `HindsightReplayBuffer.add` for step t of an episode."""
-    whole = episode(number, length)
-
-    def state(at: int) -> dict:
-        inner = {key: rows[at] for key, rows in whole.observations["observation"].items()}
-        return {key: rows[at] for key, rows in whole.observations.items() if key != "observation"} | {
-            "observation": inner
-        }
-
-    ends = t + 1 == length
-    flags = ends and whole.terminated, ends and whole.truncated
-    return (
-        state(t), whole.actions[t], whole.rewards[t], state(t + 1), *flags, {"force": whole.infos["force"][t]}
-    )  # fmt: skip
+    return step_of(
+        replace(episode(number, length), infos={"force": episode(number, length).infos["force"]}), t
+    )
 
 
 def compute_reward(achieved_goal, desired_goal, info):
@@ -173,17 +166,13 @@ def write_device_buffer(path: Path) -> None:
         **OPTIONS,
     )
 
-    def stacked(*values):
-        if isinstance(values[0], dict):
-            return {key: stacked(*(value[key] for value in values)) for key in values[0]}
-        return torch.from_numpy(np.stack(values))
-
+    in_torch = lambda pair: map_tree(torch.from_numpy, stacked(pair))  # noqa: E731
     plays = [[(number, 3, t) for t in range(3)] + [(number + 2, 3, 0)] for number in range(2)]
     steps = [[transition(*each) for each in play] for play in plays]
     for t, (one, other) in enumerate(zip(*steps, strict=True)):
-        parts = [stacked(*pair) for pair in zip(one, other, strict=True)]
+        parts = [in_torch(pair) for pair in zip(one, other, strict=True)]
         first, action, reward, last, terminated, truncated, info = parts
-        following = stacked(*(play[t + 1][0] for play in steps)) if t == 2 else last
+        following = in_torch([play[t + 1][0] for play in steps]) if t == 2 else last
         flags = terminated, truncated
         first_observation = first if t == 0 else None
         buffer.add(SimulatorStep(following, action, reward.float(), *flags, last, info, first_observation))

@@ -70,15 +70,17 @@ def stored(buffer: HindsightReplayBuffer) -> list[int]:
 @functools.cache
 def prepare(operation: str, device: str | None) -> tuple[HindsightReplayBuffer, int]:
     """Return a full buffer with prefetched batches, and the operation's number of instructions."""
-    original, counts = make_buffer(device, buffer_size=40, prioritized=Priority()), []
+    original = make_buffer(device, buffer_size=40, prioritized=Priority())
     original.add_episodes([episode(number) for number in range(10)])
     for _ in range(3):
         original.sample(8)
-    for _ in range(2):  # the first run may import modules
+
+    def count() -> int:
         with tempfile.TemporaryDirectory() as folder:
             run = functools.partial(OPERATIONS[operation], copy.deepcopy(original), Path(folder) / "buffer")
-            counts.append(count_instructions(run, FILES))
-    return original, min(counts)
+            return count_instructions(run, FILES)
+
+    return original, min(count(), count())  # the first run may import modules
 
 
 def interrupt(

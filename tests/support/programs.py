@@ -15,7 +15,6 @@ from gymnasium import spaces
 
 from her_wrappers import Batch, Demonstrations, Episode, Episodes, Geometric, Mixture, Priority
 from her_wrappers.data.trees import map_tree
-from her_wrappers.replay.batch import Provenance
 from tests.support.buffers import load_buffer, make_buffer, stacked, step_of
 from tests.support.counting import LEAVES, TREES, World
 from tests.support.equality import assert_same_batches
@@ -52,62 +51,55 @@ def overwrite(*trees: Any) -> None:
     map_tree(lambda leaf: leaf.__setitem__(..., 1) if isinstance(leaf, np.ndarray) else None, trees)
 
 
-class Program:
-    """A buffer and its oracle, on which the same methods are called.
+class RandomCalls:
+    """A buffer with random spaces and options. ``tape`` are integers that decide everything.
 
-    Args:
-        tape: Integers that decide everything; the program ends with them.
-        device: Device of the buffer.
+    Attributes:
+        options: Arguments of the buffer and of its oracle.
+        again: Those arguments that must be given again when the buffer is loaded.
+        given: Demonstrations or None, and their oracle.
     """
 
-    def __init__(self, tape: Iterable[int], device: str | None) -> None:
-        self.tape, self.device, self.number = list(tape), device, 0
-        self.batches: list[Batch] = []
-        self.num_envs: int | None = None  # None: transitions of one environment, without a leading axis
+    world_type = World
+
+    def __init__(self, tape: Iterable[int], goals: tuple[dict[str, Any], ...]) -> None:
+        self.tape, self.number = list(tape), 0
         observation, goal, action = (self.pick(LEAVES + TREES) for _ in range(3))
         observation = self.pick((observation, goal, spaces.Dict(image=goal, more=observation)))
-        self.world = World(observation, goal, action, self.pick((None, None, "infos", "infos", "batch")))
-        size = self.integer(1, 40)
+        cost = self.pick((None, None, "infos", "infos", "batch"))
+        self.world = self.world_type(observation, goal, action, cost)
         options = {
-            "buffer_size": size,
             "n_steps": self.pick((1, 1, 2, 3, 100)),
             "gamma": self.pick((0.99, 0.9, 1.0)),
-            "prioritized": self.pick(PRIORITIES),
             "termination": self.pick(TERMINATIONS),
         }
         if options["termination"] == "success" and self.world.cost:  # needs rewards of two values
             options["termination"] = "never"
-        self.functions = self.world.options()
+        functions = self.world.options()
         if options["termination"] == "no function":
-            options["termination"] = self.functions["compute_terminated"] = None
+            options["termination"] = functions["compute_terminated"] = None
         elif options["termination"] == "function":
-            options["termination"] = self.functions["termination"] = self.world.terminated
-        goals = self.pick(GOALS)
-        self.again = self.functions | {key: goals[key] for key in goals if key == "goal_selection_strategy"}
-        options |= goals | self.functions
-        seed = self.integer(0, 999)
-        self.oracle, self.demonstrations, given = ExpectedBuffer(self.world, **options), None, None
+            options["termination"] = functions["termination"] = self.world.terminated
+        selection = self.pick(goals)
+        self.again = functions | {key: selection[key] for key in selection if key != "n_sampled_goal"}
+        self.options = options | selection | functions
+        self.given, self.demonstrations = None, None
         if self.integer(0, 3) == 0:
             episodes = [self.world.episode(1000 + i, self.integer(1, 6)) for i in range(self.integer(1, 3))]
-            given = Demonstrations(episodes, self.pick((0.25, 0.5, 0.9)))
-            self.demonstrations = ExpectedBuffer(
-                self.world, **options | {"buffer_size": sum(map(len, episodes))}
-            )
-            for episode in episodes:
-                self.demonstrations.add_episode(episode)
-            self.oracle.next_step = self.demonstrations.next_step
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.buffer = make_buffer(device, self.world, seed=seed, demonstrations=given, **options)
-        self.share = given.share if given else 0
-        self.open = self.oracle.playing  # episode and next step of each environment
-        if callable(options["termination"]):
-            for oracle in self.oracles():
-                oracle.termination = "recompute"
+            self.given = Demonstrations(episodes, self.pick((0.25, 0.5, 0.9)))
+        self.share = self.given.share if self.given else 0
 
-    def oracles(self) -> list[ExpectedBuffer]:
-        """Return the oracle of the buffer, and that of its demonstrations."""
-        return [self.oracle] if self.demonstrations is None else [self.oracle, self.demonstrations]
+    def make_oracles(self, oracle: ExpectedBuffer, options: dict[str, Any]) -> None:
+        """Set ``oracles``: the oracle of the buffer, and that of its demonstrations, if any."""
+        self.oracle, self.oracles = oracle, [oracle]
+        if self.given:
+            self.demonstrations = ExpectedBuffer(self.world, **options | {"buffer_size": 100})
+            for episode in self.given.episodes:
+                self.demonstrations.add_episode(episode)
+            self.oracles.append(self.demonstrations)
+        if callable(options["termination"]):
+            for each in self.oracles:
+                each.termination = "recompute"
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer from ``low`` to ``high`` by the next number of the tape."""
@@ -115,6 +107,38 @@ class Program:
 
     def pick(self, choices: Any) -> Any:
         return choices[self.integer(0, len(choices) - 1)]
+
+    def check_batch(self, batch: Batch, size: int) -> None:
+        """Assert that the rows of each source are correct, and that their number is the share."""
+        arrays = batch.to_numpy()
+        is_demonstration = arrays.is_demonstration
+        assert abs(is_demonstration.sum() - size * self.share) < 1
+        assert arrays.relabeled.tolist() == sorted(arrays.relabeled.tolist(), reverse=True)
+        for oracle, rows in zip(self.oracles, (~is_demonstration, is_demonstration), strict=False):
+            if rows.any():
+                part = arrays.map(lambda leaf, rows=rows: leaf[rows])
+                part.provenance = arrays.provenance.map(lambda leaf, rows=rows: leaf[rows])
+                part.provenance = part.provenance._replace(num_demonstrations=0)
+                oracle.check_batch(part, int(rows.sum()))
+
+
+class Program(RandomCalls):
+    """A buffer and its oracle, on which the same methods are called, on a device or without."""
+
+    def __init__(self, tape: Iterable[int], device: str | None) -> None:
+        super().__init__(tape, GOALS)
+        self.device = device
+        self.batches: list[Batch] = []
+        self.num_envs: int | None = None  # None: transitions of one environment, without a leading axis
+        options = self.options | {"buffer_size": self.integer(1, 40), "prioritized": self.pick(PRIORITIES)}
+        self.make_oracles(ExpectedBuffer(self.world, **options), options)
+        if self.demonstrations is not None:
+            self.oracle.next_step = self.demonstrations.next_step
+        self.open = self.oracle.playing  # episode and next step of each environment
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seed = self.integer(0, 999)
+            self.buffer = make_buffer(device, self.world, seed=seed, demonstrations=self.given, **options)
 
     def episode(self) -> Episode:
         """Return the next episode, which fits the buffer; most are short."""
@@ -204,18 +228,6 @@ class Program:
             self.batches.append(copy.deepcopy(batch.to_numpy()))
             overwrite(batch.episode, batch.goal_index)
             batch.map(lambda leaf: leaf.__setitem__(..., 1))
-
-    def check_batch(self, batch: Batch, size: int) -> None:
-        """Assert that the rows of each source are correct, and that their number is the share."""
-        is_demonstration = batch.to_numpy().is_demonstration
-        assert abs(is_demonstration.sum() - size * self.share) < 1
-        assert batch.relabeled.tolist() == sorted(batch.relabeled.tolist(), reverse=True)
-        for oracle, rows in zip(self.oracles(), (~is_demonstration, is_demonstration), strict=False):
-            if rows.any():
-                part = batch.to_numpy().map(lambda leaf, rows=rows: leaf[rows])
-                origin = batch.provenance
-                part.provenance = Provenance(*(each[rows] for each in origin[:3]), origin.names)
-                oracle.check_batch(part, int(rows.sum()))
 
     def update_priorities(self) -> None:
         """Update priorities of stored and evicted transitions; an index can occur several times."""

@@ -1,7 +1,6 @@
 """Random trials of interruptions, lack of memory, kills, damaged files and samples.
 
-The default tests run a hundredth of them, and `python -m benchmarks.reliability` all of them. Of interrupts,
-memory limits and programs, tests/her_wrappers/replay and recording run more than a hundredth.
+The default tests run a part of them, and `python -m benchmarks.reliability` all of them.
 """
 
 from __future__ import annotations
@@ -145,17 +144,11 @@ def damage_archive(rng: np.random.Generator, folder: Path) -> int:
 
 
 class Kind(NamedTuple):
-    """A kind of trials.
+    """A kind of trials."""
 
-    Attributes:
-        what: The counted events, in words.
-        count: Number of events of the whole campaign.
-        run: Makes one trial in an empty folder; returns its number of events.
-    """
-
-    what: str
-    count: int
-    run: Callable[[np.random.Generator, Path], int]
+    what: str  # the counted events, in words
+    count: int  # number of events of the whole campaign
+    run: Callable[[np.random.Generator, Path], int]  # one trial in an empty folder; returns its events
 
 
 KINDS = [

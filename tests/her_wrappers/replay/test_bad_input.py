@@ -15,7 +15,6 @@ from gymnasium import spaces
 
 from her_wrappers import (
     Demonstrations,
-    Episode,
     EpisodeRecorder,
     Episodes,
     Geometric,
@@ -29,6 +28,20 @@ from tests.support.counting import COUNTS, SPACE, compute_reward, counting_buffe
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 # --- arguments ------------------------------------------------------------------------------------
+
+
+class Rewarding:
+    def compute_reward(self, achieved, desired, info):
+        return compute_reward(achieved, desired, info)
+
+
+def forwarded(*arguments, **options):
+    return compute_reward(*arguments, **options)
+
+
+def make_goal_env():
+    raise AssertionError("the caller did not call it")
+
 
 ARGUMENTS = [
     ({"buffer_size": 1e6}, ValueError, "buffer_size"),
@@ -45,11 +58,14 @@ ARGUMENTS = [
     ({"seed": -1}, ValueError, "seed"),
     ({"compute_reward": None}, ValueError, "needs compute_reward"),
     ({"compute_reward": 5}, TypeError, "compute_reward"),
-    ({"compute_reward": None, "reward_fn": 5}, TypeError, "reward_fn"),
+    ({"compute_reward": Rewarding.compute_reward}, TypeError, r"env\.unwrapped\.compute_reward"),
+    ({"compute_reward": lambda achieved, desired: 0}, TypeError, r"compute_reward must be .* info\)"),
+    ({"compute_reward": None, "reward_fn": compute_reward}, TypeError, "reward_fn .* as compute_reward="),
     ({"reward_fn": lambda batch: np.zeros(len(batch))}, ValueError, "compute_reward and reward_fn"),
     ({"info_keys": "cost"}, TypeError, "info_keys"),
     ({"prioritized": Priority}, TypeError, "prioritized"),
     ({"device": "gpu"}, ValueError, "device must be a device of this machine"),
+    ({"demonstrations": [1]}, TypeError, "Demonstrations"),
     ({"buffersize": 5}, TypeError, "buffersize"),
 ]
 
@@ -68,10 +84,13 @@ OBJECTS = [
     (lambda: Priority(alpha=-0.1), ValueError, "alpha"),
     (lambda: Priority(beta=True), ValueError, "beta"),
     (lambda: Priority(eps=0), ValueError, "eps"),
+    (lambda: Demonstrations("runs/x"), TypeError, r"EpisodeArchive\('runs/x'\)"),
     (lambda: HindsightReplayBuffer(SPACE, spaces.Text(5), n_sampled_goal=0), TypeError, "Text"),
     (lambda: HindsightReplayBuffer.for_env(gym.make("CartPole-v1")), ValueError, "achieved_goal"),
     (lambda: HindsightReplayBuffer.for_env("her_envs/PointReach-v0"), TypeError, "str"),
-    (lambda: Episode(np.zeros((3, 2)), np.zeros(3), np.zeros(3), False, True), ValueError, "have 4 rows"),
+    (lambda: HindsightReplayBuffer.for_env(make_goal_env), TypeError, r"pass make_goal_env\(\)"),
+    (lambda: HindsightReplayBuffer.for_env(gym.Wrapper), TypeError, r"pass Wrapper\(\)"),
+    (lambda: EpisodeRecorder(make_goal_env, [].append), TypeError, r"pass make_goal_env\(\)"),
 ]
 
 
@@ -81,20 +100,28 @@ def test_a_bad_argument_of_another_object(call, error, word):
         call()
 
 
+def test_bound_and_wrapped_reward_functions_have_the_right_parameters():
+    counting_buffer(compute_reward=Rewarding().compute_reward)
+    counting_buffer(compute_reward=functools.wraps(lambda achieved, desired: 0)(forwarded))
+
+
 CALLS = [
+    (lambda buffer: buffer.sample(0), ValueError, "batch_size"),
+    (lambda buffer: buffer.sample(2.0), ValueError, "batch_size"),
+    (lambda buffer: buffer.sample(True), ValueError, "batch_size"),
     (lambda buffer: buffer.sample(8, beta=1.1), ValueError, "beta"),
     (lambda buffer: buffer.add_episode({"observations": []}), TypeError, "dict"),
     (lambda buffer: buffer.add_episodes(counting_episode(0, 2)), TypeError, "one Episode; use add_episode"),
     (lambda buffer: buffer.add_episodes(5), TypeError, "int"),
     (lambda buffer: buffer.add_episodes([counting_episode(0, 3), {}]), TypeError, r"episodes\[1\].* dict"),
     (lambda buffer: buffer.extend(counting_episode(0, 2)), TypeError, "one Episode; use add_episode"),
+    (lambda buffer: buffer.extend(Path("reach")), TypeError, r"EpisodeArchive\('reach'\)"),
     (lambda buffer: buffer.update_priorities([0, 1], [1, -0.5]), ValueError, "-0.5 at row 1"),
     (lambda buffer: buffer.update_priorities([0, 1], [np.nan, 1]), ValueError, "nan at row 0"),
     (lambda buffer: buffer.update_priorities([0, 1], [1, 1e39]), ValueError, "at row 1"),
     (lambda buffer: buffer.update_priorities([0, 1], [[1], [1, 2]]), ValueError, "priorities"),
     (lambda buffer: buffer.update_priorities([0, 1], [1]), ValueError, "same shape as the argument index"),
     (lambda buffer: buffer.update_priorities([0, 24], [1, 1]), ValueError, "24 at row 1"),
-    (lambda buffer: buffer.update_priorities([-1, 0], [1, 1]), ValueError, "-1 at row 0"),
     (lambda buffer: buffer.update_priorities(np.array([2**63], np.uint64), [1]), ValueError, "at row 0"),
     (lambda buffer: buffer.update_priorities([0.0, 1], [1, 1]), ValueError, "index"),
     (lambda buffer: buffer.update_priorities(None, None), ValueError, "index"),
@@ -103,7 +130,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("call", "error", "word"), CALLS)
 def test_a_bad_call_changes_nothing(call, error, word):
-    buffer = make_buffer(None, prioritized=Priority())
+    buffer = make_buffer(None, buffer_size=100, prioritized=Priority())
     buffer.add_episodes([counting_episode(number, 12) for number in range(2)])
     buffer.update_priorities([1, 20], [9, 0.1])
     assert_rejected(buffer, lambda: call(buffer), error, word)
@@ -118,18 +145,10 @@ def assert_rejected(buffer, call, error, word):
     assert len(str(caught.value)) < 400, "a sentence, no arrays"
     buffer.verify()
     assert_same_episodes(buffer.episodes(), twin.episodes())
-    assert_same_batches(buffer, twin, [20] * 3)
+    assert_same_batches(buffer, twin, [20] * 2)
     for each in (buffer, twin):
         each.add_episode(counting_episode(9, 20))
-    assert_same_batches(buffer, twin, [20] * 3)
-
-
-@pytest.mark.parametrize("batch_size", [0, -3, 2.0, True, None])
-def test_a_bad_batch_size(batch_size):
-    buffer = filled()
-    with pytest.raises(ValueError, match="batch_size"):
-        buffer.sample(batch_size)
-    assert len(buffer.sample(8)) == 8
+    assert_same_batches(buffer, twin, [20] * 2)
 
 
 def test_priorities_of_a_buffer_without_priorities():
@@ -149,25 +168,20 @@ def with_leaves(**leaves):
     return counting_episode(5, 3, observations=counting_episode(5, 3).observations | leaves)
 
 
+INFINITE = {"achieved_goal": with_value(np.inf), "desired_goal": with_value(-np.inf)}
 EPISODES = [
     (with_leaves(achieved_goal={}), "observations/achieved_goal"),
     (counting_episode(5, 3, observations=np.zeros((4, 2))), "is missing"),
     (with_leaves(observation=np.zeros((4, 3))), "observations/observation .*shape"),
-    (with_leaves(observation=np.zeros((4, 2), complex)), "observations/observation .*complex128"),
     (with_leaves(achieved_goal=np.full((4, 2), "a")), "observations/achieved_goal .*<U1"),
-    (counting_episode(5, 3, actions=np.zeros((3, 2))), "actions .*shape"),
     (counting_episode(5, 3, actions={"turn": np.zeros((3, 1))}), "actions .*shape"),
     (counting_episode(5, 3, rewards=np.array([-1, np.nan, -1])), "nan at step 1"),
-    (counting_episode(5, 3, rewards=np.array([-1, -1, np.inf])), "inf at step 2"),
     (counting_episode(5, 3, rewards=np.array([0, 2.0**128 - 2.0**103, 0])), "at step 1"),
     (counting_episode(5, 3, rewards=np.array([0, np.longdouble("1e4000"), 0])), "at step 1"),
     (with_leaves(observation=with_value(np.nan)), r"observations/observation .*nan\] at step 3"),
     (with_leaves(achieved_goal=with_value(np.nan)), r"observations/achieved_goal .*nan\] at step 3"),
     (with_leaves(desired_goal=with_value(-np.inf)), r"observations/desired_goal .*inf\] at step 3"),
-    (
-        with_leaves(achieved_goal=with_value(np.inf), desired_goal=with_value(-np.inf)),
-        r"observations/achieved_goal .*inf\] at step 3",
-    ),
+    (with_leaves(**INFINITE), r"observations/achieved_goal .*inf\] at step 3"),
     (
         with_leaves(achieved_goal=np.zeros((4, 2)), desired_goal=with_value(np.inf)),
         r"observations/desired_goal .*inf\] at step 3",
@@ -177,38 +191,12 @@ EPISODES = [
 ]
 
 
-def test_infinite_observations_and_actions_and_huge_numbers_are_stored():
-    """They are legal values of an unbounded Box; only goals, which are compared, must be finite."""
-    buffer = counting_buffer()
-    episode = with_leaves(observation=with_value(np.inf), achieved_goal=with_value(1e300))
-    episode.actions[1] = -np.inf
-    buffer.add_episode(episode)
-    assert_same_episodes(buffer.episodes(), [episode])
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_nan_is_found_in_nested_observations_of_other_dtypes(dtype):
-    part = spaces.Box(-np.inf, np.inf, (2, 2), dtype)
-    observation = spaces.Dict(camera=spaces.Box(0, 255, (3,), np.uint8), arm=spaces.Tuple([part, part]))
-    space = spaces.Dict({**SPACE.spaces, "observation": observation})
-    buffer = HindsightReplayBuffer(space, COUNTS, compute_reward=compute_reward)
-    episode = counting_episode(1, 3, actions=np.zeros((3, 2)))
-    arm = np.zeros((4, 2, 2), dtype), np.zeros((4, 2, 2), dtype)
-    episode.observations["observation"] = {"camera": np.zeros((4, 3), np.uint8), "arm": arm}
-    buffer.add_episode(episode)
-    arm[1][2, 0, 1] = np.nan
-    with pytest.raises(NotFiniteError, match=r"observations/observation/arm/1 .* at step 2"):
-        buffer.add_episode(episode)
-    assert len(buffer) == 3
-
-
 @pytest.mark.parametrize(("bad", "words"), EPISODES)
 def test_a_bad_episode_stores_and_evicts_nothing(device, bad, words):
     buffer = filled(device, buffer_size=30)
     assert_rejected(buffer, lambda: buffer.add_episode(bad), ValueError, words)
-    good = [counting_episode(number, 2) for number in range(3)]
-    many = [*good, bad, *good, bad]
-    assert_rejected(buffer, lambda: buffer.add_episodes(many), ValueError, rf"^episodes\[3\]: .*{words}")
+    many = [counting_episode(0, 2), bad, counting_episode(1, 2), bad]
+    assert_rejected(buffer, lambda: buffer.add_episodes(many), ValueError, rf"^episodes\[1\]: .*{words}")
 
 
 def test_the_error_for_columnar_episodes_names_the_bad_one():
@@ -220,6 +208,30 @@ def test_the_error_for_columnar_episodes_names_the_bad_one():
     assert_rejected(buffer, call, ValueError, r"^episodes\[2\]: .* inf at step 1")
 
 
+def test_infinite_observations_and_actions_and_huge_numbers_are_stored():
+    """They are legal values of an unbounded Box; only goals, which are compared, must be finite."""
+    buffer = counting_buffer()
+    episode = with_leaves(observation=with_value(np.inf), achieved_goal=with_value(1e300))
+    episode.actions[1] = -np.inf
+    buffer.add_episode(episode)
+    assert_same_episodes(buffer.episodes(), [episode])
+
+
+def test_nan_is_found_in_nested_observations_of_other_dtypes():
+    part = spaces.Box(-np.inf, np.inf, (2, 2), np.float16)
+    observation = spaces.Dict(camera=spaces.Box(0, 255, (3,), np.uint8), arm=spaces.Tuple([part, part]))
+    space = spaces.Dict({**SPACE.spaces, "observation": observation})
+    buffer = HindsightReplayBuffer(space, COUNTS, compute_reward=compute_reward)
+    episode = counting_episode(1, 3, actions=np.zeros((3, 2)))
+    arm = np.zeros((4, 2, 2), np.float16), np.zeros((4, 2, 2), np.float16)
+    episode.observations["observation"] = {"camera": np.zeros((4, 3), np.uint8), "arm": arm}
+    buffer.add_episode(episode)
+    arm[1][2, 0, 1] = np.nan
+    with pytest.raises(NotFiniteError, match=r"observations/observation/arm/1 .* at step 2"):
+        buffer.add_episode(episode)
+    assert len(buffer) == 3
+
+
 INFOS = [
     ({}, r"no info 'cost'.*info_keys=\['cost'\]"),
     ({"cost": np.array(["a", "b", "c"])}, r"infos\['cost'\] .*<U1"),
@@ -229,15 +241,35 @@ INFOS = [
 
 
 @pytest.mark.parametrize(("infos", "words"), INFOS)
-def test_bad_infos_store_nothing(device, infos, words):
-    buffer = make_buffer(device, info_keys=["cost"])
-    buffer.add_episode(counting_episode(0, 3, infos={"cost": np.full(3, 0.5)}))
-    both = lambda bad: buffer.add_episodes([counting_episode(0, 3, infos=infos), bad])  # noqa: E731
-    for add in (buffer.add_episode, both):
+def test_bad_infos_store_nothing(infos, words):
+    buffer = counting_buffer(info_keys=["cost"])
+    good, bad = (counting_episode(0, 3, infos=each) for each in ({"cost": np.full(3, 0.5)}, infos))
+    buffer.add_episode(good)
+    for call in (lambda: buffer.add_episode(bad), lambda: buffer.add_episodes([bad, bad])):
         with pytest.raises(ValueError, match=words):
-            add(counting_episode(1, 3, infos=infos))
+            call()
         buffer.verify()
         assert len(buffer) == 3
+
+
+CHOICES = [
+    (spaces.Discrete(5), [9, -1, 5]),
+    (spaces.Discrete(3, start=-1), [2, -2]),
+    (spaces.MultiDiscrete([2, 3]), [[2, 0], [0, -1]]),
+    (spaces.MultiDiscrete(np.array([2, 3]), dtype=np.uint8), [[0, 3]]),
+]
+
+
+@pytest.mark.parametrize(("space", "actions"), CHOICES)
+def test_actions_that_a_discrete_space_lacks_are_errors(space, actions):
+    buffer, episode = HindsightReplayBuffer(SPACE, space, n_sampled_goal=0), counting_episode(0, 4)
+    rows = np.array([space.sample() for _ in range(4)], space.dtype)
+    buffer.add_episode(replace(episode, actions=rows))
+    for wrong in actions:
+        rows[2] = wrong
+        with pytest.raises(ValueError, match=r"actions must be from .* at step 2"):
+            buffer.add_episode(replace(episode, actions=rows))
+    assert len(buffer) == 4
 
 
 # --- transitions ----------------------------------------------------------------------------------
@@ -246,10 +278,8 @@ TRANSITIONS = [
     (0, {}, ValueError),
     (0, {"observation": "garbage"}, ValueError),
     (1, [[1.0], [1.0, 2.0]], ValueError),
-    (2, None, ValueError),
     (2, 1j, ValueError),
     (2, np.nan, ValueError),
-    (2, 2.0**128 - 2.0**103, ValueError),
     (3, None, ValueError),
     (4, np.array([True, False]), TypeError),
     (5, "no", TypeError),
@@ -277,7 +307,6 @@ RESULTS = [
     (raising, ZeroDivisionError, "a wheel came off"),
     (lambda a: -1.0, ValueError, "shape"),
     (lambda a: np.full(len(a), "no"), ValueError, "<U2"),
-    (lambda a: np.zeros(len(a), complex), ValueError, "complex128"),
     (lambda a: None, ValueError, "got None; add a return"),
     (lambda a: np.full(len(a), np.nan), ValueError, "nan at row 0"),
     (lambda a: np.full(len(a), 1e39), ValueError, "finite"),
@@ -310,7 +339,7 @@ def test_wrong_rewards_are_an_error_in_add_and_sample(name, function, error, wor
     assert len(buffer) == 29
 
 
-@pytest.mark.parametrize("ends", [-1.0, 0.3, np.nan, "False", None])
+@pytest.mark.parametrize("ends", [0.3, np.nan, "False"])
 def test_terminations_that_are_not_bools_are_an_error(ends):
     buffer = counting_buffer(compute_terminated=lambda a, d, i: np.full(len(a), ends))
     with pytest.raises(ValueError, match="compute_terminated must return bools"):
@@ -335,22 +364,20 @@ def write(tree):
 WRITERS = [
     {"compute_reward": lambda a, d, i: write(a)},
     {"compute_terminated": lambda a, d, i: write(a) if len(a) > 3 else a[:, 0] > 9},
-    {"compute_reward": None, "reward_fn": lambda batch: write(batch.observations["observation"])},
     {"compute_reward": None, "reward_fn": lambda batch: write(batch.next_observations["achieved_goal"])},
-    {"compute_reward": None, "reward_fn": lambda batch: write(batch.rewards)},
     {"goal_selection_strategy": lambda t, length, rng: write(t)},
 ]
 
 
 @pytest.mark.parametrize("functions", WRITERS)
 def test_functions_cannot_write_to_their_arguments(functions):
-    buffer = counting_buffer(info_keys=["cost"], **functions)
-    episode = counting_episode(0, 9, infos={"cost": np.zeros(9)})
+    buffer, episode = counting_buffer(**functions), counting_episode(0, 9)
     with pytest.raises(ValueError, match="read-only"):
         (buffer.add_episode(episode), buffer.sample(50))
 
 
 STRATEGIES = [
+    (lambda t, length, rng: None, "got None; add a return statement"),
     (lambda t, length, rng: t, "got 0"),
     (lambda t, length, rng: length + 1, "from 1 to the length"),
     (lambda t, length, rng: t + 1.0, "float64"),
@@ -373,63 +400,6 @@ def test_wrong_states_of_a_strategy_are_an_error(strategy, words):
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
 
 
-# --- mistakes of new users ------------------------------------------------------------------------
-
-
-CHOICES = [
-    (spaces.Discrete(5), [9, -1, 5]),
-    (spaces.Discrete(3, start=-1), [2, -2]),
-    (spaces.MultiDiscrete([2, 3]), [[2, 0], [0, -1]]),
-    (spaces.MultiDiscrete(np.array([2, 3]), dtype=np.uint8), [[0, 3]]),
-]
-
-
-@pytest.mark.parametrize(("space", "actions"), CHOICES)
-def test_actions_that_a_discrete_space_lacks_are_errors(space, actions):
-    episode = counting_episode(0, 4)
-    for wrong in [None, *actions]:
-        buffer = HindsightReplayBuffer(SPACE, space, compute_reward=compute_reward)
-        rows = np.array([space.sample() for _ in range(4)], space.dtype)
-        if wrong is not None:
-            rows[2] = wrong
-            with pytest.raises(ValueError, match=r"actions must be from .* at step 2"):
-                buffer.add_episode(replace(episode, actions=rows))
-        else:
-            buffer.add_episode(replace(episode, actions=rows))
-        assert len(buffer) == (0 if wrong is not None else 4)
-
-
-class Rewarding:
-    def compute_reward(self, achieved, desired, info):
-        return compute_reward(achieved, desired, info)
-
-
-def forwarded(*arguments, **options):
-    return compute_reward(*arguments, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "word"),
-    [
-        ({"reward_fn": compute_reward, "compute_reward": None}, "reward_fn .* as compute_reward="),
-        ({"compute_reward": Rewarding.compute_reward}, r"env\.unwrapped\.compute_reward"),
-        ({"compute_reward": lambda achieved, desired: 0}, r"compute_reward must be .* desired_goal, info\)"),
-    ],
-)
-def test_reward_functions_of_other_parameters(options, word):
-    with pytest.raises(TypeError, match=word):
-        counting_buffer(**options)
-    counting_buffer(compute_reward=Rewarding().compute_reward)
-    counting_buffer(compute_reward=functools.wraps(lambda achieved, desired: 0)(forwarded))
-
-
-@pytest.mark.parametrize("name", ["compute_reward", "reward_fn", "goal_selection_strategy"])
-def test_functions_that_return_nothing(name):
-    options = {"compute_reward": None} if name == "reward_fn" else {}
-    with pytest.raises(ValueError, match=r"must return .*got None; add a return statement"):
-        filled(**options | {name: lambda *batch: None}).sample(8)
-
-
 def test_notes_say_how_functions_are_called():
     calls = {
         "info, a list of one dict per step": {"compute_reward": lambda a, d, info: info["cost"]},
@@ -439,24 +409,3 @@ def test_notes_say_how_functions_are_called():
         with pytest.raises(TypeError) as caught:
             filled(**options).sample(8)
         assert note in "".join(caught.value.__notes__)
-
-
-def make_goal_env():
-    raise AssertionError("the caller did not call it")
-
-
-@pytest.mark.parametrize(
-    ("call", "word"),
-    [
-        (lambda: HindsightReplayBuffer.for_env(make_goal_env), r"pass make_goal_env\(\)"),
-        (lambda: HindsightReplayBuffer.for_env(gym.Wrapper), r"pass Wrapper\(\)"),
-        (lambda: EpisodeRecorder(make_goal_env, [].append), r"pass make_goal_env\(\)"),
-        (lambda: counting_buffer().extend("runs/reach"), r"EpisodeArchive\('runs/reach'\)"),
-        (lambda: counting_buffer().extend(Path("reach")), r"EpisodeArchive\('reach'\)"),
-        (lambda: Demonstrations("runs/x"), r"EpisodeArchive\('runs/x'\)"),
-        (lambda: counting_buffer(demonstrations=[1]), "Demonstrations"),
-    ],
-)
-def test_objects_of_another_kind(call, word):
-    with pytest.raises(TypeError, match=word):
-        call()

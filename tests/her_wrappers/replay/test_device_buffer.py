@@ -1,5 +1,6 @@
 """DeviceReplayBuffer: content, distributions, errors, files, and that no step waits for the device."""
 
+import contextlib
 import copy
 from collections import Counter
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from her_wrappers import CorruptFileError, DeviceReplayBuffer, Geometric, Mixture, SimulatorStep
@@ -44,10 +45,8 @@ class Simulation:
     def observe(self):
         state = torch.stack((1000.0 * self.lane + self.episode, self.t), 1).float()
         goal = torch.stack((state[:, 0], torch.full_like(self.t, -1)), 1)
-        return {
-            k: v.to(self.device)
-            for k, v in (("observation", state), ("achieved_goal", state.clone()), ("desired_goal", goal))
-        }
+        parts = {"observation": state, "achieved_goal": state.clone(), "desired_goal": goal}
+        return {key: part.to(self.device) for key, part in parts.items()}
 
     def step(self, **changes):
         first = self.observe() if self.is_new else None
@@ -62,10 +61,8 @@ class Simulation:
 
 
 def filled(num_envs=3, steps=80, lengths=(7.0, 11.0, 30.0), device="cpu", **options):
-    buffer, simulation = (
-        make(num_envs, device=device, **options),
-        Simulation(num_envs, torch.tensor(lengths), device),
-    )
+    buffer = make(num_envs, device=device, **options)
+    simulation = Simulation(num_envs, torch.tensor(lengths), device)
     for _ in range(steps):
         buffer.add(simulation.step())
     return buffer, simulation
@@ -75,24 +72,19 @@ def filled(num_envs=3, steps=80, lengths=(7.0, 11.0, 30.0), device="cpu", **opti
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("part", range(2))  # for processes that run tests in parallel
-@settings(max_examples=8, phases=[Phase.reuse, Phase.generate])  # seeds are not shrunk
+@settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # seeds are not shrunk
 @given(seed=st.integers(0, 2**32 - 1))
-def test_any_program_gives_correct_rows(device, part, seed):
+@example(seed=10)  # with demonstrations, priorities, infos, a mixture and several steps
+def test_any_program_gives_correct_rows(device, seed):
     DeviceProgram(random_tape(seed, 120), device).run()
 
 
-@pytest.mark.slow
-def test_long_programs_give_correct_rows():
-    for seed in range(30):
+@pytest.mark.parametrize(
+    "block", [pytest.param(i, marks=pytest.mark.campaign if i else pytest.mark.slow) for i in range(70)]
+)
+def test_long_programs_give_correct_rows(block):
+    for seed in range(30 * block, 30 * block + 30):
         DeviceProgram(random_tape(seed, 200)).run()
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("block", range(20))
-def test_two_thousand_programs_give_correct_rows(block):
-    for seed in range(1000 + 100 * block, 1100 + 100 * block):
-        DeviceProgram(random_tape(seed, 120)).run()
 
 
 def test_steps_of_all_lanes_are_equally_likely():
@@ -103,60 +95,42 @@ def test_steps_of_all_lanes_are_equally_likely():
     assert_proportional(counts, dict.fromkeys(counts, 1.0))
 
 
+S = np.arange(1, 13)
+"""The states of an episode, which may supply the goal of its step 4."""
+
+
 @pytest.mark.parametrize(
     ("strategy", "odds"),
     [
-        ("future", lambda t, length: np.where(np.arange(1, length + 1) > t, 1.0, 0.0)),
-        ("episode", lambda t, length: np.ones(length)),
-        (
-            "geometric",
-            lambda t, length: np.where((s := np.arange(1, length + 1)) > t, 0.99 ** (s - t - 1.0), 0.0),
-        ),
-        (
-            Geometric(0.5),
-            lambda t, length: np.where((s := np.arange(1, length + 1)) > t, 0.5 ** (s - t - 1.0), 0.0),
-        ),
+        ("future", 1.0 * (S > 4)),
+        ("episode", np.ones(12)),
+        ("geometric", (S > 4) * 0.99**S),
+        (Geometric(0.5), (S > 4) * 0.5**S),
     ],
-    ids=["future", "episode", "geometric", "Geometric(0.5)"],
+    ids=str,
 )
 def test_strategies_have_their_distributions(strategy, odds):
     buffer, _ = filled(1, 12, (12.0,), goal_selection_strategy=strategy)
     batch = buffer.sample(60_000)
     is_row = batch.relabeled & (batch.observations["observation"][:, 1] == 4)
-    s = batch.observations["desired_goal"][is_row, 1].long()
-    assert_proportional(Counter(s.tolist()), {i + 1: odd for i, odd in enumerate(odds(4, 12)) if odd})
+    goals = batch.observations["desired_goal"][is_row, 1].long()
+    assert_proportional(Counter(goals.tolist()), {s: odd for s, odd in zip(S, odds, strict=True) if odd})
 
 
-@pytest.mark.parametrize(
-    ("strategy", "states"),
-    [
-        (lambda t, length, rng: t + 1, [5]),
-        (lambda t, length, rng: length - uniform_below(length - t, len(t), rng), range(5, 13)),
-        (lambda t, length, rng: 1 + uniform_below(length, len(t), rng), range(1, 13)),
-    ],
-)
-def test_a_function_of_the_table_of_strategies_selects_goals_on_the_device_too(monkeypatch, strategy, states):
-    monkeypatch.setitem(STRATEGIES, "new", strategy)
-    buffer, _ = filled(1, 12, (12.0,), goal_selection_strategy="new")
-    batch = buffer.sample(5_000)
+def test_a_function_of_the_table_of_strategies_selects_goals_on_the_device_too(monkeypatch):
+    last = lambda t, length, rng: length - uniform_below(length - t, len(t), rng)  # noqa: E731
+    monkeypatch.setitem(STRATEGIES, "new", last)
+    batch = filled(1, 12, (12.0,), goal_selection_strategy="new")[0].sample(5_000)
     is_row = batch.relabeled & (batch.observations["observation"][:, 1] == 4)
-    assert set(batch.observations["desired_goal"][is_row, 1].tolist()) == set(states)
+    assert set(batch.observations["desired_goal"][is_row, 1].tolist()) == set(range(5, 13))
 
 
 def test_shares_hold_for_every_batch_size():
     shares = {"future": 0.5, "random": 0.2, "desired": 0.1, "original": 0.2}
     buffer, _ = filled(goal_selection_strategy=Mixture(shares))
     for size in (1, 3, 10):
-        names = np.concatenate([buffer.sample(size).strategy for _ in range(600 // size)])
+        names = np.concatenate([buffer.sample(size).strategy for _ in range(200 // size)])
         assert_proportional(Counter(names.tolist()), shares)
-
-
-def test_the_same_seed_gives_the_same_batches():
-    one, other = filled()[0], filled()[0]
-    for size in (5, 5, 9):
-        a, b = one.sample(size), other.sample(size)
-        assert torch.equal(a.index, b.index)
-        assert torch.equal(a.observations["desired_goal"], b.observations["desired_goal"])
 
 
 def test_a_reset_in_the_middle_truncates_all_episodes():
@@ -211,12 +185,10 @@ def reward_of_batch(batch):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"n_steps": 3, "goal_selection_strategy": "episode"},
         {"termination": "success", "goal_selection_strategy": "final"},
         {"termination": lambda a, d, info: (a == d).all(-1), "goal_selection_strategy": "geometric"},
         {"termination": "never", "n_steps": 2, "goal_selection_strategy": "desired"},
-        {"goal_selection_strategy": Mixture({"random": 0.5, "desired": 0.5})},
         {"goal_selection_strategy": other_half},
         {"n_sampled_goal": 0},
         {"compute_reward": None, "reward_fn": reward_of_batch},
@@ -265,7 +237,6 @@ def test_cuda_does_not_wait_and_gives_the_same_in_a_graph():
     ("changes", "error", "names"),
     [
         ({"action": np.zeros((3, 2))}, TypeError, "step/action.*ndarray"),
-        ({"action": torch.zeros(3, 2, dtype=torch.float64)}, TypeError, "step/action.*float64"),
         ({"action": torch.zeros(3, 1)}, ValueError, r"step/action.*\(3, 2\).*\(3, 1\)"),
         ({"reward": torch.zeros(3, 1)}, ValueError, r"step/reward.*\(3,\)"),
         ({"terminated": torch.zeros(3)}, TypeError, "step/terminated.*bool"),
@@ -308,6 +279,8 @@ def test_nan_is_an_error_of_the_next_call_that_waits(key):
         (lambda a, d, i: np.zeros(len(a)), "ndarray"),
         (lambda a, d, i: -(a - d).abs(), r"compute_reward must return shape"),
         (lambda a, d, i: i["force"], "info_keys"),
+        (lambda a, d, i: None, "compute_reward must return .* got None; add a return"),
+        (lambda a, d, i: a.sub_(d).abs().sum(-1), "compute_reward changed .* in place"),
     ],
 )
 def test_wrong_results_of_functions_are_errors(function, match):
@@ -318,21 +291,6 @@ def test_wrong_results_of_functions_are_errors(function, match):
 def test_rewards_that_disagree_are_a_warning():
     buffer, _ = filled(compute_reward=lambda a, d, i: -((a - d) ** 2).sum(-1))
     with pytest.warns(UserWarning, match="compute_reward returns"):
-        buffer.sample(10)
-
-
-def test_episodes_that_end_at_the_goal_without_a_rule_are_a_warning():
-    buffer, simulation = make(), Simulation(3, torch.tensor([4.0]))
-    for _ in range(30):
-        step = simulation.step()
-        for goal in (step.last_observation, step.observation, step.first_observation or step.observation):
-            goal["desired_goal"] = goal["observation"] * 0 + 4
-            goal["achieved_goal"] = goal["observation"][:, [1, 1]]
-        reached = compute_reward(
-            step.last_observation["achieved_goal"], step.last_observation["desired_goal"], {}
-        )
-        buffer.add(step._replace(reward=reached, terminated=reached == 0))
-    with pytest.warns(UserWarning, match="termination"):
         buffer.sample(10)
 
 
@@ -394,24 +352,14 @@ def test_values_are_stored_without_their_graphs():
     assert not buffer.sample(4).actions.requires_grad
 
 
-def silent(*arguments):
-    return None
-
-
-def in_place(achieved_goal, desired_goal, info):
-    return achieved_goal.sub_(desired_goal).abs().sum(-1)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"compute_reward": in_place}, "compute_reward changed .* in place"),
         ({"compute_reward": None, "reward_fn": lambda batch: batch.rewards.sub_(1)}, "reward_fn changed"),
-        ({"compute_reward": silent}, "compute_reward must return .* got None; add a return"),
-        ({"termination": silent}, "termination must return .* got None; add a return"),
+        ({"termination": lambda a, d, i: None}, "termination must return .* got None; add a return"),
     ],
 )
-def test_functions_that_change_arguments_or_return_nothing_are_errors(options, message):
+def test_other_functions_that_change_arguments_or_return_nothing_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
         filled(**options)[0].sample(8)
 
@@ -421,31 +369,35 @@ def test_a_reward_fn_that_returns_the_recorded_rewards_gives_a_warning():
         filled(compute_reward=None, reward_fn=lambda batch: batch.rewards + 0)[0].sample(8)
 
 
-def at_goals(num_envs=3):
-    """A simulation whose states 2 to the last are at the desired goal, and do not end the episode."""
-    simulation = Simulation(num_envs, torch.tensor([7.0]))
-    for _ in range(14):
+def steps_at_goals(*, terminates):
+    """Yield steps whose states from 2 on are at the desired goal; they end the episode if ``terminates``."""
+    simulation = Simulation(3, torch.tensor([4.0]))
+    for _ in range(30):
         step = simulation.step()
-        states = {k: torch.where(v[:, 1:] >= 2, torch.ones(2), v) for k, v in step.last_observation.items()}
-        states["desired_goal"] = torch.ones(num_envs, 2)
-        reward = compute_reward(states["achieved_goal"], states["desired_goal"], {})
-        first = (
-            None
-            if step.first_observation is None
-            else step.first_observation | {"desired_goal": torch.ones(num_envs, 2)}
-        )
-        now = step.observation | {"desired_goal": torch.ones(num_envs, 2)}
-        yield step._replace(last_observation=states, reward=reward, observation=now, first_observation=first)
+        for state in (step.last_observation, step.observation, step.first_observation or {}):
+            if state:
+                state["achieved_goal"] = state["observation"][:, [1, 1]].clamp(max=2)
+                state["desired_goal"] = torch.full((3, 2), 2.0)
+        last = step.last_observation
+        reward = compute_reward(last["achieved_goal"], last["desired_goal"], {})
+        yield step._replace(reward=reward, terminated=(reward == 0) & terminates)
 
 
-def test_success_that_does_not_end_episodes_contradicts_the_rule_success():
-    buffers = [
-        make(termination="success"),
-        make(termination="success", goal_selection_strategy=Mixture({"future": 1.0, "original": 0})),
-    ]
-    for step in at_goals():
-        for buffer in buffers:
-            buffer.add(step)
-    with pytest.warns(UserWarning, match="leave termination= out"):
-        buffers[0].sample(8)
-    buffers[1].sample(8)
+@pytest.mark.parametrize(
+    ("terminates", "options", "message"),
+    [
+        (True, {}, "episodes end at their goal"),
+        (False, {"termination": "success"}, "leave termination= out"),
+        (
+            False,
+            {"termination": "success", "goal_selection_strategy": Mixture({"final": 1, "original": 0})},
+            "",
+        ),
+    ],
+)
+def test_terminations_that_contradict_the_rule_are_a_warning(terminates, options, message):
+    buffer = make(**options)
+    for step in steps_at_goals(terminates=terminates):
+        buffer.add(step)
+    with pytest.warns(UserWarning, match=message) if message else contextlib.nullcontext():
+        buffer.sample(10)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -52,7 +52,7 @@ def odds_of_goals(strategy, oracle, step):
 @pytest.mark.parametrize("strategy", [*IN_EPISODE, "random", "desired"], ids=str)
 def test_steps_and_their_goals_have_their_exact_distribution(device, strategy):
     buffer, oracle = filled(device, goal_selection_strategy=strategy)
-    pairs = pairs_of(buffer, 60_000)
+    pairs = pairs_of(buffer, 20_000)
     odds = {}
     for step in oracle.odds():
         goals = odds_of_goals(strategy, oracle, step)
@@ -62,14 +62,13 @@ def test_steps_and_their_goals_have_their_exact_distribution(device, strategy):
     assert_proportional(pairs, odds)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 50])
-@pytest.mark.parametrize("original", [None, 0.25, 0])
+@pytest.mark.parametrize(("batch_size", "original"), [(1, None), (3, 0.25), (50, 0)])
 def test_each_strategy_of_a_mixture_has_its_share(device, batch_size, original):
     shares = {"desired": 0.2, "future": 0.45, "final": 0.35 - (original or 0)}
     mixture = Mixture(shares if original is None else shares | {"original": original})
     buffer, oracle = filled(device, goal_selection_strategy=mixture)
     found = Counter()
-    for _ in range(1500):
+    for _ in range(500):
         batch = buffer.sample(batch_size)
         found.update(batch.strategy.tolist())
     for name, share in oracle.shares.items():
@@ -80,7 +79,7 @@ def test_each_strategy_of_a_mixture_has_its_share(device, batch_size, original):
 # --- priorities -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", [0, 0.6, 1])
+@pytest.mark.parametrize("alpha", [0, 0.6])
 def test_steps_are_sampled_in_proportion_to_their_scaled_priorities(device, alpha):
     """Steps without an update have the largest priority that was given before they were added."""
     buffer, oracle = filled(device, lengths=LENGTHS[:-1], prioritized=Priority(alpha=alpha, eps=1e-3))
@@ -94,7 +93,7 @@ def test_steps_are_sampled_in_proportion_to_their_scaled_priorities(device, alph
     assert_proportional(steps, oracle.odds())
 
 
-@pytest.mark.parametrize("beta", [0, 0.4, 1])
+@pytest.mark.parametrize("beta", [0, 1])
 def test_weights_have_the_exponent_of_the_option_or_of_the_call(device, beta):
     buffer, oracle = filled(device, prioritized=Priority(alpha=0.7, beta=beta))
     other, other_oracle = filled(device, prioritized=Priority(alpha=0.7, beta=0.9))
@@ -119,20 +118,9 @@ def test_updated_priorities_and_new_episodes_apply_to_the_next_batch(device):
     assert min(buffer.sample(8).index.tolist()) >= 40
 
 
-def test_after_clear_new_steps_have_the_first_priority_again(device):
-    buffer, oracle = filled(device, prioritized=Priority(beta=1))
-    for each in (buffer, oracle):
-        each.update_priorities([30], [100.0])
-        each.clear()
-        each.add_episode(counting_episode(0, 12))
-        assert each.update_priorities([30, 45], [9.0, 0.25]) == 1
-    oracle.check_batch(buffer.sample(200), 200)
-
-
-@pytest.mark.parametrize("ratio", [1e12, 1e24])
-def test_priorities_may_differ_by_any_ratio(ratio):
+def test_priorities_may_differ_by_any_ratio():
     buffer, _ = filled(lengths=[12, 12], prioritized=Priority(alpha=1, eps=1e-30))
-    buffer.update_priorities(range(24), np.where(np.arange(24) % 5 == 2, ratio**0.5, ratio**-0.5))
+    buffer.update_priorities(range(24), np.where(np.arange(24) % 5 == 2, 1e12, 1e-12))
     steps = Counter(buffer.sample(20_000).index.tolist())
     assert_proportional(steps, dict.fromkeys(range(2, 24, 5), 1.0))
 
@@ -143,7 +131,7 @@ def test_rows_and_strategies_are_independent_of_each_other_and_of_priorities():
     buffer, _ = filled(lengths=[4], prioritized=Priority(alpha=1), goal_selection_strategy=mixture)
     buffer.update_priorities(range(4), [1, 2, 3, 4])
     pairs, names, goals = Counter(), Counter(), Counter()
-    for _ in range(3000):
+    for _ in range(800):
         batch = buffer.sample(2)
         pairs[tuple(batch.index.tolist())] += 1
         names.update(zip(batch.index.tolist(), batch.strategy.tolist(), strict=True))
@@ -160,6 +148,7 @@ def test_rows_and_strategies_are_independent_of_each_other_and_of_priorities():
 
 
 @pytest.mark.parametrize("strategy", IN_EPISODE, ids=str)
+@settings(max_examples=8)
 @given(
     rows=st.lists(st.tuples(st.integers(1, 2**31 - 1), st.floats(0, 1, exclude_max=True)), min_size=1),
     seed=st.integers(0, 2**32),
@@ -172,3 +161,13 @@ def test_strategies_choose_states_of_their_set_in_episodes_of_any_length(strateg
     first = {"final": length, "episode": 1}.get(strategy, t + 1)
     assert ((first <= states) & (states <= length)).all()
     np.testing.assert_array_equal(states, select(t, length, np.random.default_rng(seed)))
+
+
+def test_shares_and_gammas_of_float32_are_converted_to_float64():
+    """Files store float64, so shorter floats would give other batches after loading."""
+    given = {"future": np.float32(0.5), "final": np.float32(0.5)}
+    mixture = Mixture(given)
+    given["future"] = 7
+    assert mixture.shares == {"future": 0.5, "final": 0.5}
+    numbers = [*mixture.shares.values(), Geometric(np.float32(0.999)).gamma]
+    assert {type(number) for number in numbers} == {float}

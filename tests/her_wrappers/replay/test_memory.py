@@ -17,17 +17,12 @@ from tests.support.memory_limit import count_low_limits
 # --- each state is stored once --------------------------------------------------------------------
 
 
-def test_no_state_is_stored_twice():
-    buffer = counting_buffer(buffer_size=10_000)
-    goals = [2 * 2 * 8, 3 * 2 * 8]  # one goal per episode, or a desired goal per state
-    per_state = 8 + 4 + 3 * 8  # action, reward, integers
-    assert buffer.nbytes / 10_000 < 1.1 * (max(goals) + per_state)
-
-
-def test_memory_stays_constant_when_episodes_are_evicted():
+def test_memory_is_that_of_one_state_per_step_and_stays_constant_when_episodes_are_evicted():
     """Short episodes have more states and goal spans, for which the memory grows."""
+    per_step = (2 + 2) * 8 + 8 + 4 + 3 * 8  # observation, achieved goal; action, reward, integers
+    assert counting_buffer(buffer_size=10_000).nbytes / 10_000 < 1.1 * per_step
     buffer, sizes = counting_buffer(buffer_size=1000, prioritized=Priority()), []
-    for chapter in range(30):
+    for chapter in range(20):
         lengths = [1 + (chapter + i) % (2 if chapter % 10 == 3 else 40) for i in range(200)]
         buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
         sizes.append(buffer.nbytes)
@@ -68,7 +63,7 @@ def test_an_image_that_is_observation_and_achieved_goal_is_stored_and_saved_once
     assert sizes[True][0] < 6 / 2 * 36 * 36 * 1.25 * 500
 
 
-@pytest.mark.parametrize("first_apart", [0, 1, 3, 9])
+@pytest.mark.parametrize("first_apart", [1, 9])
 def test_images_stay_exact_when_they_begin_to_differ_from_the_goal(device, first_apart, tmp_path):
     """Also after the images differed in episodes that are evicted, in the loaded buffer, and after clear."""
     buffer, episodes = image_buffer(device, buffer_size=60), []
@@ -96,7 +91,7 @@ def test_images_stay_exact_when_they_begin_to_differ_from_the_goal(device, first
 
 def test_a_pickle_has_the_stored_rows_only(device):
     """Pickles of an empty and of a cleared buffer are small, unlike the memory of the buffer."""
-    buffer = plain_buffer(100_000, **device_options(device, {"prioritized": Priority()}))
+    buffer = plain_buffer(100_000, **device_options(device, {}))
     assert len(pickle.dumps(buffer)) < 40_000 < buffer.nbytes
     buffer.add_episodes([counting_episode(number, 50) for number in range(2000)])
     full = len(pickle.dumps(buffer))
@@ -120,22 +115,21 @@ def peak():
 
 def test_saving_loading_and_iterating_take_little_additional_memory(tmp_path, peak):
     wide = spaces.Dict({**SPACE.spaces, "observation": spaces.Box(-1, 1, (200,), np.float64)})
-    buffer = HindsightReplayBuffer(wide, ACTIONS, buffer_size=100_000, **FUNCTIONS)
+    buffer = HindsightReplayBuffer(wide, ACTIONS, buffer_size=50_000, **FUNCTIONS)
     seen = counting_episode(0, 50).observations | {"observation": np.zeros((51, 200))}
-    episodes = [counting_episode(0, 50, observations=seen) for _ in range(100)]
-    for _ in range(21):
-        buffer.add_episodes(episodes)
+    for _ in range(11):
+        buffer.add_episodes([counting_episode(0, 50, observations=seen)] * 100)
     held, nbytes = tracemalloc.get_traced_memory()[0], buffer.nbytes
     peak()
     buffer.save(tmp_path / "buffer")
-    assert peak() < held + nbytes / 3
+    assert peak() < held + nbytes / 2
     for _ in buffer.episodes():
         pass
-    assert peak() < held + nbytes / 3
+    assert peak() < held + nbytes / 2
     del buffer
     held = tracemalloc.get_traced_memory()[0]
-    assert len(HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS)) == 100_000
-    assert peak() < held + 4 / 3 * nbytes
+    assert len(HindsightReplayBuffer.load(tmp_path / "buffer", **FUNCTIONS)) == 50_000
+    assert peak() < held + 3 / 2 * nbytes
 
 
 # --- too little memory ----------------------------------------------------------------------------
@@ -150,20 +144,13 @@ def test_more_memory_than_there_is_is_an_error_with_its_size(device, buffer_size
         load_buffer(tmp_path / "buffer", device, n_sampled_goal=0, buffer_size=buffer_size)
 
 
-def test_a_batch_that_does_not_fit_in_memory_leaves_the_buffer_usable(device):
-    buffer = make_buffer(device)
-    buffer.add_episode(counting_episode(0, 5))
-    with pytest.raises((MemoryError, ValueError, RuntimeError), match=r".{10}"):
-        buffer.sample(10**15)  # more than the address space, so that it fails with any overcommitment
-    assert set(buffer.sample(1000).index.tolist()) == set(range(5))
-
-
 ROOMS = (2**18, 2**20, 2**24, 2**22, 2**23)  # the third fills the buffer, so that others would evict
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit needs RLIMIT_AS and /proc of Linux")
 @pytest.mark.parametrize(
-    "call", ["add_episodes", "sample", "save", pytest.param("grow", marks=pytest.mark.slow)]
+    "call",
+    ["sample", *(pytest.param(each, marks=pytest.mark.slow) for each in ("add_episodes", "save", "grow"))],
 )
 def test_the_buffer_is_whole_after_a_memory_error_of_the_operating_system(call, tmp_path):
     assert count_low_limits(call, ROOMS, tmp_path / "buffer") >= 1

@@ -6,7 +6,7 @@ from gymnasium import spaces
 from stable_baselines3.common import buffers
 
 import her_envs  # noqa: F401 - registers the environments
-from her_wrappers.replay.n_step import window_lengths
+from her_wrappers.replay.batch import window_lengths
 from tests.support.buffers import filled
 from tests.support.counting import ACTIONS, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_tree
@@ -36,7 +36,7 @@ def test_a_sum_of_rewards_may_exceed_float32_on_the_way():
 
 
 @needs_n_steps
-@pytest.mark.parametrize("n_steps", [1, 3, 8])
+@pytest.mark.parametrize("n_steps", [3, 8])
 def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
     """The returns are compared, not the discounts, which are not 0 at terminations in Stable-Baselines3."""
     observations = spaces.Box(-np.inf, np.inf, (2,), np.float64)
@@ -59,7 +59,7 @@ def test_recorded_goals_have_the_returns_of_stable_baselines3(n_steps):
     np.testing.assert_allclose(batch.discounts, discounts, rtol=1e-6)
 
 
-@pytest.mark.parametrize("gamma", [0.1, 0.9, 0.99, 0.999])
+@pytest.mark.parametrize("gamma", [0.1, 0.999])
 def test_window_lengths_are_read_from_discounts(gamma):
     lengths = np.arange(1, 200)
     lengths = lengths[np.float32(gamma) ** lengths > 1e-30]  # smaller ones have few bits as float32

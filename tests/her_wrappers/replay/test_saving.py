@@ -1,6 +1,5 @@
 """Saving and loading: the same sequence of batches, options of `load`, functions that are given again."""
 
-import contextlib
 import copy
 
 import gymnasium as gym
@@ -10,9 +9,6 @@ from gymnasium import spaces
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import CorruptFileError, Geometric, HindsightReplayBuffer, Mixture, Priority
-from her_wrappers.data.arrays import ArrayFile, write_arrays
-from her_wrappers.replay.options import REMOVED
-from her_wrappers.replay.saving import KIND, VERSION
 from tests.support.buffers import FUNCTIONS, filled, load_buffer, make_buffer, transitions, wrapped
 from tests.support.counting import (
     SPACE,
@@ -68,7 +64,7 @@ def test_numbers_of_any_bits_are_restored(tmp_path, device):
 
 def test_another_seed_begins_another_sequence(tmp_path):
     twins = [reloaded(wrapped(), tmp_path, **FUNCTIONS, seed=seed) for seed in (7, 7, 8)]
-    assert_same_batches(*twins[:2])
+    assert_same_batches(*twins[:2], [16] * 5)
     assert not np.array_equal(twins[1].sample(50).index, twins[2].sample(50).index)
 
 
@@ -124,17 +120,25 @@ def test_a_users_strategy_or_termination_is_given_again(tmp_path, options):
     assert_same_batches(buffer, reloaded(buffer, tmp_path, **FUNCTIONS, **options))
 
 
+def test_without_functions_all_works_but_relabeling(tmp_path):
+    buffer, results = wrapped(n_sampled_goal=1), set()
+    buffer.save(tmp_path / "buffer")
+    without = HindsightReplayBuffer.load(tmp_path / "buffer")
+    assert_same_episodes(buffer.episodes(), without.episodes())
+    for _ in range(20):
+        expected = buffer.sample(1)  # the loaded buffer samples the same rows
+        results.add(bool(expected.relabeled[0]))
+        if expected.relabeled[0]:
+            with pytest.raises(ValueError, match="env=, compute_reward= or reward_fn="):
+                without.sample(1)
+        else:
+            assert_same_tree(without.sample(1).index, expected.index)
+    assert results == {False, True}
+
+
 def test_functions_stay_missing_if_a_buffer_without_functions_is_saved(tmp_path):
-    buffer = filled(compute_terminated=None, goal_selection_strategy=halfway, n_sampled_goal=1)
-    for _ in range(5):
-        buffer.sample(1)  # prefetches more batches
-    buffer.save(tmp_path / "first")
-    without, originals = HindsightReplayBuffer.load(tmp_path / "first"), 0
-    for _ in range(40):
-        with contextlib.suppress(ValueError):  # if the row must be relabeled
-            originals += not without.sample(1).relabeled[0]
-    assert originals > 0
-    without.save(tmp_path / "second")
+    filled(compute_terminated=None, goal_selection_strategy=halfway).save(tmp_path / "first")
+    HindsightReplayBuffer.load(tmp_path / "first").save(tmp_path / "second")
     for name in ("first", "second"):
         with pytest.raises(ValueError, match="pass goal_selection_strategy="):
             HindsightReplayBuffer.load(tmp_path / name, compute_reward=compute_reward)
@@ -151,28 +155,10 @@ def test_an_open_episode_longer_than_the_loaded_buffer_is_an_error_but_no_damage
     assert not isinstance(error.value, CorruptFileError)
 
 
-def test_without_functions_all_works_but_relabeling(tmp_path):
-    buffer, results = wrapped(n_sampled_goal=1), set()
-    buffer.save(tmp_path / "buffer")
-    twin = HindsightReplayBuffer.load(tmp_path / "buffer")
-    assert_same_episodes(buffer.episodes(), twin.episodes())
-    for _ in range(20):
-        expected = buffer.sample(1)  # the copy samples the same rows
-        results.add(bool(expected.relabeled[0]))
-        if expected.relabeled[0]:
-            with pytest.raises(ValueError, match="env=, compute_reward= or reward_fn="):
-                twin.sample(1)
-        else:
-            assert_same_tree(twin.sample(1).index, expected.index)
-    assert results == {False, True}
-    wrapped(n_sampled_goal=0).save(tmp_path / "buffer")
-    assert len(HindsightReplayBuffer.load(tmp_path / "buffer").sample(50)) == 50
-
-
 BAD_OPTIONS = [
     ({"info_keys": ["cost"]}, ValueError, r"info_keys must be \[.*\], as in the saved buffer"),
-    ({"buffer_size": 0}, ValueError, "buffer_size"),
     ({"buffer_size": 9}, ValueError, "buffer of 9 transitions, got 25 steps"),
+    ({"n_sampled_goal": -1}, ValueError, "n_sampled_goal"),
     ({"buffersize": 10}, TypeError, "buffersize"),
     ({"compute_terminated": None}, ValueError, "needs compute_terminated"),
     ({"env": gym.make("her_envs/PointReach-v0")}, ValueError, "observation/achieved_goal"),
@@ -206,7 +192,7 @@ def test_another_termination_inspects_all_stored_episodes_again(tmp_path, termin
     assert_same_batches(inspected, reloaded(without, tmp_path, **FUNCTIONS, **own), [500])
 
 
-def test_warnings_are_not_repeated_after_loading(tmp_path):
+def test_warnings_are_not_repeated_after_loading_but_the_first_episodes_are_compared(tmp_path):
     buffer = counting_buffer(compute_terminated=None)
     for episode, words in ((SOLVED, 'termination="success"'), (UNLIKE, "reward -2")):
         with pytest.warns(UserWarning, match=words):
@@ -214,27 +200,9 @@ def test_warnings_are_not_repeated_after_loading(tmp_path):
     buffer.save(tmp_path / "buffer")
     HindsightReplayBuffer.load(tmp_path / "buffer").add_episode(UNLIKE)
     reloaded(buffer, tmp_path, compute_reward=compute_reward).add_episodes([SOLVED, UNLIKE])
-
-
-def test_the_first_episodes_after_loading_are_compared(tmp_path):
-    buffer = counting_buffer()
-    buffer.add_episodes([counting_episode(number, 3) for number in range(9)])
+    other = filled(lengths=[3] * 9)
     with pytest.warns(UserWarning, match="reward -2"):
-        reloaded(buffer, tmp_path).add_episode(UNLIKE)
-
-
-def test_removed_options_in_older_files_are_ignored_unless_they_were_used(tmp_path):
-    buffer, path = wrapped(), tmp_path / "buffer"
-    buffer.save(path)
-    with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        header, arrays = file.header, {name: file.read(name) for name in file.arrays}
-    header["options"] |= {name: default for name, (default, _) in REMOVED.items()}
-    write_arrays(path, arrays.items(), header, kind=KIND, version=VERSION)
-    assert_same_batches(buffer, load_buffer(path, None))
-    header["options"]["resample_achieved_goals"] = True
-    write_arrays(path, arrays.items(), header, kind=KIND, version=VERSION)
-    with pytest.raises(ValueError, match="resample_achieved_goals"):
-        load_buffer(path, None)
+        reloaded(other, tmp_path).add_episode(UNLIKE)
 
 
 def test_a_failed_save_leaves_the_old_file_and_the_buffer(tmp_path):
