@@ -19,9 +19,6 @@ from her_wrappers.rules import Violation
 
 @rule(
     "GD501",
-    "observation-constant",
-    "error",
-    meaning="The observation never changes, although the achieved goal does.",
     fix="compute the observation from the state after the step, and return a new array",
     threshold="all arrays of the observation (an error), or one of several (a warning), keep one value in "
     "all states",
@@ -30,6 +27,7 @@ from her_wrappers.rules import Violation
     implies=("GD510",),
 )
 def observation_constant(facts: Facts) -> Iterator[Violation]:
+    """The observation never changes, although the achieved goal does."""
     arrays = {name: values for name, values in facts.observation_ranges.items() if values.size}
     constant = [name for name, values in arrays.items() if not np.ptp(values, axis=0).any()]
     states = len(facts.rewards) + len(facts)
@@ -43,15 +41,13 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD502",
-    "not-finite",
-    "error",
-    meaning="Observations, goals, actions or rewards are NaN or infinite.",
     fix="find the step that divides by zero or diverges; one such batch makes all weights NaN",
     threshold="a single value",
     needs=("episode",),
     implies=("GD608",),
 )
 def not_finite(facts: Facts) -> Iterator[Violation]:
+    """Observations, goals, actions or rewards are NaN or infinite."""
     for column, name in enumerate(("observation", "goals", "action", "reward")):
         rows = np.flatnonzero(facts.not_finite[:, column])
         if rows.size:
@@ -65,8 +61,7 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD503",
-    "observation-scale",
-    "warning",
+    severity="warning",
     meaning="Components of the observation are larger than the others by orders of magnitude, or goals are "
     "too large for the resolution of float32.",
     fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
@@ -100,9 +95,6 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD504",
-    "episodes-repeated",
-    "error",
-    meaning="Episodes, or their starts with their goals, are recorded several times.",
     fix="give each environment, worker and restart its own seed, for the first reset only; add each episode "
     "once",
     threshold="5 % of the episodes of at least 5 steps equal an earlier episode in their first observation "
@@ -111,6 +103,7 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
     needs=("episodes",),
 )
 def episodes_repeated(facts: Facts) -> Iterator[Violation]:
+    """Episodes, or their starts with their goals, are recorded several times."""
     hashes, different = facts.episode_hashes[facts.lengths >= 5], len(np.unique(facts.start_hashes))
     repeated = len(hashes) - len(np.unique(hashes))
     is_varied = all(np.ptp(each, axis=0).any() for each in (facts.starts, facts.desired))
@@ -123,15 +116,13 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD506",
-    "goal-in-observation",
-    "error",
-    meaning="The observation depends on the desired goal, so relabeled transitions contradict their goals.",
     fix="leave the desired goal and values computed from it out of 'observation'; agents get 'desired_goal'",
     threshold="components of the observation that determine the desired goal, or the distance to it, in all "
     "states of the first episodes",
     needs=("episode",),
 )
 def goal_in_observation(facts: Facts) -> Iterator[Violation]:
+    """The observation depends on the desired goal, so relabeled transitions contradict their goals."""
     sample: Any = facts.sample
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_goal_in_observation(sample.observations, episode_of_state):
@@ -140,9 +131,6 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD507",
-    "success-unlike-distance",
-    "error",
-    meaning="Success flags or rewards contradict the distances between achieved and desired goals.",
     fix="record flag, reward and both goals of the state after the step, in one unit and without rounding",
     threshold="the distances of the step before or after explain flags or rewards with less than a quarter "
     "of the errors of the distances of the same step (at least 5); steps succeed, but all rewards are equal; "
@@ -157,6 +145,7 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
+    """Success flags or rewards contradict the distances between achieved and desired goals."""
     success, last = facts.success, facts.offsets[1:] - 1
     sample: Any = facts.sample
     if facts.moves.any() and np.array_equal(*split_goals(sample.observations)[:2]):
@@ -281,8 +270,6 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD508",
-    "states-jump",
-    "error",
     meaning="Episodes contain states or goals of other episodes: a wrong last state, several episodes in "
     "one, or the goal of the previous episode in the first rows.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
@@ -329,9 +316,7 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD509",
-    "actions-unlike-motion",
-    "warning",
-    meaning="The state follows actions of other steps, or the effect of actions differs between episodes.",
+    severity="warning",
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or another effect is meant, the observation must show it; use one unit and order of actions",
     threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
@@ -343,6 +328,7 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     implies=("GD106",),
 )
 def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
+    """The state follows actions of other steps, or the effect of actions differs between episodes."""
     sample: Any = facts.sample
     shares = facts.effects[1] if facts.effects else {}
     best = max(shares, key=shares.__getitem__, default=0)
@@ -358,9 +344,7 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD510",
-    "achieved-goal-hidden",
-    "warning",
-    meaning="The observation does not show an achieved goal, such as an object, so agents do not see it.",
+    severity="warning",
     fix="put what determines the achieved goal, such as the position of the object, into 'observation'",
     threshold="predictions from the observation explain less than 25 % of the variance of the goal in other "
     "episodes, and either states with nearly equal observations have different goals, or the goal does not "
@@ -368,6 +352,7 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "unsolved"),
 )
 def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
+    """The observation does not show an achieved goal, such as an object, so agents do not see it."""
     sample: Any = facts.sample
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_hidden_goal(sample.observations, episode_of_state):
@@ -376,9 +361,7 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD511",
-    "states-held",
-    "warning",
-    meaning="The achieved goal changes only in every second, third, ... step, as with a slow camera.",
+    severity="warning",
     fix="record one step for each new measurement, or estimate the state between measurements",
     threshold="the numbers of steps between changes of the achieved goal are multiples of one number above "
     "1, for at least 30 pairs of changes in 10 episodes",
@@ -386,6 +369,7 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
     implies=("GD204", "GD507", "GD508", "GD509", "GD510"),
 )
 def states_held(facts: Facts) -> Iterator[Violation]:
+    """The achieved goal changes only in every second, third, ... step, as with a slow camera."""
     moved = np.flatnonzero(facts.speeds)
     episodes = np.searchsorted(facts.offsets, moved, side="right")
     gaps, same = np.diff(moved), np.diff(episodes) == 0
@@ -408,9 +392,6 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
 
 @rule(
     "GD512",
-    "episode-bounds-wrong",
-    "error",
-    meaning="Episodes are parts of a longer one, or have rows after their end.",
     fix="store whole episodes, and no rows that only fill an array",
     threshold="half of the episodes begin with the last state and the goal of one of the 16 episodes before, "
     "though goals vary; or a quarter of the episodes have the largest length and end with 3 or more steps of "
@@ -420,6 +401,7 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
     implies=("GD103", "GD204", "GD207", "GD210", "GD402", "GD403", "GD404", "GD405", "GD507"),
 )
 def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
+    """Episodes are parts of a longer one, or have rows after their end."""
     starts, ends = facts.start_hashes, facts.end_hashes
     moved = starts != ends
     lags = range(1, min(17, len(facts)))  # parallel environments end their episodes in turn

@@ -12,15 +12,13 @@ from her_wrappers.rules import Violation
 
 @rule(
     "GD302",
-    "rewards-outside-clip",
-    "error",
-    meaning="Targets are clipped to the returns of rewards in [-1, 0], but rewards lie outside.",
     fix="use rewards of -1 and 0; or do not clip targets (--no-clip-targets)",
     threshold="any reward outside [-1, 0]: the value of a success would be clipped away",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("episode", "clip_targets"),
 )
 def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
+    """Targets are clipped to the returns of rewards in [-1, 0], but rewards lie outside."""
     low, high = float(facts.rewards.min()), float(facts.rewards.max())
     if low < -1 or high > 0:
         yield Violation(f"rewards range from {low:.4g} to {high:.4g}, but targets are clipped for [-1, 0]")
@@ -28,9 +26,6 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD303",
-    "dense-and-sparse-mixed",
-    "error",
-    meaning="Some episodes have dense rewards, and some have sparse rewards.",
     fix="record or train with one reward_type; a buffer must not be filled from both",
     threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
     "contradict each other in one critic",
@@ -38,6 +33,7 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
     implies=("GD302",),
 )
 def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
+    """Some episodes have dense rewards, and some have sparse rewards."""
     rounded = np.round(facts.rewards, 6)
     is_sparse = np.logical_and.reduceat(np.isin(rounded, (-1, 0, 1)), facts.offsets[:-1])
     found = float(is_sparse.mean())
@@ -49,9 +45,6 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD304",
-    "reward-prefers-misses",
-    "error",
-    meaning="Rewards are higher where goals are missed or far away: the sign of the reward is wrong.",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
     threshold="a lower mean reward of successes than of other steps, if rewards rise with the distance; a "
     "correlation of reward and distance above 0.5; or two rewards, of which the higher one is given at "
@@ -60,6 +53,7 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     implies=("GD203", "GD302", "GD507"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
+    """Rewards are higher where goals are missed or far away: the sign of the reward is wrong."""
     if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
         reached = float(facts.rewards[facts.flags > 0].mean())
         missed = float(facts.rewards[facts.flags == 0].mean())
