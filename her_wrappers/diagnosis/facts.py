@@ -284,14 +284,10 @@ class Facts:
         """Goals within this distance count as equal: `radius`, or nearly 0 if no step succeeded."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
-    @cached_property
-    def trivial_share(self) -> float:
-        """Share of trivial goals among those that the strategy "future" can choose; NaN without steps.
-
-        Facts have no reward function, so goals within `tolerance` count as achieved.
-        """
-        trivial = self.future_distances <= self.tolerance
-        return float(trivial.mean()) if len(trivial) else float("nan")
+    @property
+    def is_trivial(self) -> np.ndarray:
+        """(T,) bool, whether the goal of `future_distances` was nearer than `tolerance` before the step."""
+        return np.asarray(self.future_distances <= self.tolerance)
 
     @cached_property
     def steps_needed(self) -> np.ndarray:

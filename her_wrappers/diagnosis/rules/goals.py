@@ -102,7 +102,7 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
 )
 def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
     """Most relabeled goals were achieved before the step, so that their reward needs no action."""
-    found = facts.trivial_share
+    found = facts.is_trivial.mean()
     if found >= 0.8:
         yield Violation(
             f"{found:.1%} of the goals that the strategy future can choose were achieved before the step",

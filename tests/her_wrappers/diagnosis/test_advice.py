@@ -10,7 +10,7 @@ from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
 from her_wrappers.diagnosis.diagnose import COMMAND, applicable
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.recording.episodes import Episodes
-from tests.support.diagnosis import PLANTED
+from tests.support.diagnosis import EPISODES
 
 COMMANDS = sorted(
     {found.groups() for rule in DIAGNOSIS_RULES.values() for found in COMMAND.finditer(rule.fix)}, key=str
@@ -29,9 +29,8 @@ def test_all_options_in_fixes_are_in_parentheses():
     assert not [code for code, rule in DIAGNOSIS_RULES.items() if "--" in COMMAND.sub("", rule.fix)]
 
 
-def fix_of(code, **config):
-    """Return the fix that a run with a config gets."""
-    return applicable(DIAGNOSIS_RULES[code].fix, with_defaults(config))
+CONSTANT = {"temperature": 0.05, "learn_temperature": False}
+MIXED = {"future": 0.75, "random": 0.25}
 
 
 @pytest.mark.parametrize(
@@ -42,39 +41,25 @@ def fix_of(code, **config):
         ("GD102", {"algo": "td3"}, "epsilon", True),
         ("GD102", {"algo": "td3", "agent": {"epsilon": 0.7}}, "epsilon", False),
         ("GD102", {"algo": "tqc", "agent": {"temperature": 0.05}}, "learn_temperature=false", True),
-        (
-            "GD102",
-            {"algo": "tqc", "agent": {"temperature": 0.05, "learn_temperature": False}},
-            "--agent",
-            False,
-        ),
+        ("GD102", {"algo": "tqc", "agent": CONSTANT}, "--agent", False),
         ("GD601", {"algo": "sac", "goal_selection_strategy": "final"}, "--goal-selection-strategy", True),
         ("GD601", {"algo": "sac", "agent": {"learning_rate": 1e-4}}, "learning_rate", False),
         ("GD601", {"algo": "sac", "agent": {"learning_rate": 5e-4}}, "learning_rate", True),
-        (
-            "GD204",
-            {"algo": "sac", "goal_selection_strategy": {"future": 0.75, "random": 0.25}},
-            "--goal",
-            False,
-        ),
+        ("GD204", {"algo": "sac", "goal_selection_strategy": MIXED}, "--goal", False),
         ("GD602", {"algo": "sac", "clip_targets": False}, "--clip-targets", True),
+        ("GD603", {"algo": "sac", "agent": CONSTANT}, "docs/tuning.md", True),  # nothing else is left
         ("GD606", {"algo": "sac", "updates_per_step": 1}, "--updates-per-step", False),
         ("GD606", {"algo": "sac", "updates_per_step": 1}, "--batch-size", True),
     ],
 )
 def test_options_that_a_run_has_are_left_out_of_a_fix(code, config, option, is_named):
-    assert (option in fix_of(code, **config)) == is_named
-
-
-def test_a_fix_of_which_nothing_is_left_names_the_page_on_tuning():
-    constant = {"temperature": 0.05, "learn_temperature": False}
-    assert "docs/tuning.md" in fix_of("GD603", algo="sac", agent=constant)
+    assert (option in applicable(DIAGNOSIS_RULES[code].fix, with_defaults(config))) == is_named
 
 
 @pytest.mark.parametrize(("config", "is_named"), [({}, True), ({"algo": "sac", "prioritized": True}, False)])
 def test_a_report_has_only_advice_that_its_run_does_not_follow(config, is_named):
     options = with_defaults(config) if config else {}
-    [finding] = diagnose(Facts.of("run", [Episodes.of(PLANTED["GD102"]()[0])], options=options)).findings
+    [finding] = diagnose(Facts.of("run", [Episodes.of(EPISODES["GD102"]())], options=options)).findings
     assert ("--prioritized" in finding.fix) == is_named
 
 
