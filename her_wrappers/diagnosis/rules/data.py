@@ -37,7 +37,6 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
     threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
     "contradict each other in one critic",
     needs=("episodes",),
-    implies=("GD302",),
 )
 def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     """Some episodes have dense rewards, and some have sparse rewards."""
@@ -57,7 +56,6 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
     "correlation of reward and distance above 0.5; or two rewards, of which the higher one is given at "
     "larger distances only",
     needs=("episode",),
-    implies=("GD203", "GD302", "GD507"),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
     """Rewards are higher where goals are missed or far away: the sign of the reward is wrong."""
@@ -90,7 +88,6 @@ def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
     "all states",
     source="RHER (arXiv 2208.00843): goals without the position of the agent",
     needs=("episodes",),
-    implies=("GD510",),
 )
 def observation_constant(facts: Facts) -> Iterator[Violation]:
     """The observation never changes, although the achieved goal does."""
@@ -110,7 +107,6 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
     fix="find the step that divides by zero or diverges; one such batch makes all weights NaN",
     threshold="a single value",
     needs=("episode",),
-    implies=("GD608",),
 )
 def not_finite(facts: Facts) -> Iterator[Violation]:
     """Observations, goals, actions or rewards are NaN or infinite."""
@@ -208,7 +204,6 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     "warning) flags and rewards have different radii, or goals are multiples of 0.1, 0.01 or 0.001, and the "
     "distances of successes and misses overlap by such a small number",
     needs=("episodes",),
-    implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
     """Success flags or rewards contradict the distances between achieved and desired goals."""
@@ -345,7 +340,6 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     "steps; integer states count only if the desired goal changes, too; or 70 % of the episodes begin with "
     "the last goal of the previous episode, but not with its last state, and end with another goal",
     needs=("episodes", "components"),
-    implies=("GD507", "GD509", "GD512"),
 )
 def states_jump(facts: Facts) -> Iterator[Violation]:
     speeds, last = facts.speeds, facts.offsets[1:] - 1
@@ -391,7 +385,6 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     "two narrow groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most "
     "5 % of the effects between them, and no function of the first or of the mean state predicts the group",
     needs=("episodes",),
-    implies=("GD106",),
 )
 def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     """The state follows actions of other steps, or the effect of actions differs between episodes."""
@@ -432,7 +425,6 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
     threshold="the numbers of steps between changes of the achieved goal are multiples of one number above "
     "1, for at least 30 pairs of changes in 10 episodes",
     needs=("episodes",),
-    implies=("GD204", "GD507", "GD508", "GD509", "GD510"),
 )
 def states_held(facts: Facts) -> Iterator[Violation]:
     """The achieved goal changes only in every second, third, ... step, as with a slow camera."""
@@ -464,7 +456,6 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
     "one state and one action, in different numbers, and these steps have other rewards (by a tenth of their "
     "range) or flags than the step before",
     needs=("episodes",),
-    implies=("GD103", "GD204", "GD207", "GD210", "GD402", "GD403", "GD404", "GD405", "GD507"),
 )
 def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
     """Episodes are parts of a longer one, or have rows after their end."""

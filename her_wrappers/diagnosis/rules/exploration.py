@@ -25,7 +25,6 @@ STILL_THRESHOLD = (
     "(ddpg, td3: --agent noise=0.3) (sac, tqc: --agent temperature=0.2 --agent learn_temperature=false)",
     threshold=STILL_THRESHOLD,
     needs=("episodes", "unsolved"),
-    implies=("GD201", "GD204", "GD501"),
 )
 def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     """In most episodes neither the achieved goal nor the rest of the observation changes."""
@@ -40,7 +39,6 @@ def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
     threshold=STILL_THRESHOLD,
     source="RHER (arXiv 2208.00843), panda-gym #103",
     needs=("episodes", "unsolved"),
-    implies=("GD201", "GD204"),
 )
 def object_not_touched(facts: Facts) -> Iterator[Violation]:
     """The agent moves, but in most episodes the achieved goal does not: the object is not touched."""
@@ -89,7 +87,6 @@ def no_success(facts: Facts) -> Iterator[Violation]:
     "--agent noise=0.2)",
     threshold="actions are equal in all of at least 50 steps",
     needs=("episodes", "unsolved"),
-    implies=("GD101", "GD504"),
 )
 def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     """All actions are the same, so nothing is explored."""
@@ -105,7 +102,6 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
     threshold="no episode moves the achieved goal by more than 10 % of the median distance to the goal at "
     "the start, and a component of the actions has a correlation of at least 0.3 with changes of this goal",
     needs=("episodes", "effects", "unsolved"),
-    implies=("GD101", "GD102", "GD401"),
 )
 def actions_too_small(facts: Facts) -> Iterator[Violation]:
     """The achieved goal follows the actions, but by so little that no episode gets near its goal."""

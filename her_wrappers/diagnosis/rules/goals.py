@@ -21,7 +21,6 @@ from her_wrappers.rules import Violation
     "range. Relabeled goals are then unlike the desired goals",
     source="Gymnasium-Robotics #264 and #269, HighwayEnv #457 and #473, panda-gym #21 and #53",
     needs=("episodes", "unsolved"),
-    implies=("GD208", "GD402"),
 )
 def goals_outside_achieved(facts: Facts) -> Iterator[Violation]:
     """Desired goals lie outside the region of all goals that were ever achieved."""
@@ -81,7 +80,6 @@ def desired_goal_never_varies(facts: Facts) -> Iterator[Violation]:
     threshold="50 % of the episodes; then the success rate says more about starts than about the agent",
     source="checker rule GE207; RHER (arXiv 2208.00843) on initial non-negative rewards",
     needs=("episodes",),
-    implies=("GD101", "GD102"),
 )
 def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     """Many episodes begin with their goal achieved, so that a success needs no action."""
@@ -98,7 +96,6 @@ def starts_are_solved(facts: Facts) -> Iterator[Violation]:
     "fifth of a batch then shows how actions change the reward",
     source="RHER (arXiv 2208.00843) on initial non-negative rewards",
     needs=("episodes", "unsolved"),
-    implies=("GD601",),
 )
 def relabeled_goals_trivial(facts: Facts) -> Iterator[Violation]:
     """Most relabeled goals were achieved before the step, so that their reward needs no action."""
@@ -176,7 +173,6 @@ def some_goals_never_reached(facts: Facts) -> Iterator[Violation]:
     threshold="a step missed the goal by less than half of the median motion of the steps that move the "
     "achieved goal, and no step at a larger distance was a success",
     needs=("episodes", "success", "unsolved", "components"),
-    implies=("GD103",),
 )
 def radius_below_step(facts: Facts) -> Iterator[Violation]:
     """The success radius is smaller than the motion of a step, so the agent jumps over its goals."""

@@ -21,7 +21,6 @@ FEW_SUCCESSES = 5
     "gamma^(3 / (1 - gamma)) = 5 %. In episodes without a success, the number is estimated from the "
     "distance to the goal and the largest step seen",
     needs=("episodes", "gamma", "unsolved"),
-    implies=("GD601",),
 )
 def discount_too_short(facts: Facts) -> Iterator[Violation]:
     """The horizon 1 / (1 - gamma) is shorter than the number of steps until a success."""
@@ -45,7 +44,6 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
     "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
     "episodes succeed (a warning)",
     needs=("episodes", "unsolved"),
-    implies=("GD103", "GD601"),
 )
 def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
     """Episodes are truncated before the goal can be reached."""
@@ -80,7 +78,6 @@ def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
     threshold="50 % of the episodes",
     source="highway-env episodes that end in a crash at once: HighwayEnv #457",
     needs=("episodes",),
-    implies=("GD402", "GD404"),
 )
 def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     """Most episodes have one step, so a step can be relabeled only with its own next state."""
@@ -99,7 +96,6 @@ def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     "of this length is truncated; shorter episodes may be truncated, such as by the end of an epoch",
     source="arXiv 1712.00378; checker rule GE208",
     needs=("episodes", "success"),
-    implies=("GD405",),
 )
 def time_limit_terminates(facts: Facts) -> Iterator[Violation]:
     failed = ~facts.final_success
@@ -115,7 +111,6 @@ def time_limit_terminates(facts: Facts) -> Iterator[Violation]:
     fix="end episodes less often, give failures a lower reward, or start in safer states",
     threshold="90 % of the episodes",
     needs=("episodes", "success", "unsolved"),
-    implies=("GD103",),
 )
 def failures_terminate(facts: Facts) -> Iterator[Violation]:
     """Most episodes terminate without a success, such as by a crash, before a goal is reached."""

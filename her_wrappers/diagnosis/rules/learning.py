@@ -17,7 +17,6 @@ from her_wrappers.rules import Violation
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("history", "gamma", "clip_targets", "unsolved"),
-    implies=("GD605",),
 )
 def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     """The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable."""
@@ -36,7 +35,6 @@ def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
     "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
     needs=("history", "gamma"),
-    implies=("GD601",),
 )
 def values_diverge(facts: Facts) -> Iterator[Violation]:
     """The mean Q value is larger than any return that the rewards allow: the critic diverges."""
@@ -62,7 +60,6 @@ def _largest_reward(facts: Facts) -> float:
     "ten steps",
     source="SAC: arXiv 1812.05905; docs/results/ablation.md",
     needs=("history", "unsolved"),
-    implies=("GD605",),
 )
 def temperature_unsuitable(facts: Facts) -> Iterator[Violation]:
     largest = _largest_reward(facts)
@@ -103,7 +100,6 @@ def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
     "the default of `her train` is 32, and that of openai/baselines is 102",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
     needs=("history", "unsolved"),
-    implies=("GD605",),
 )
 def few_updates(facts: Facts) -> Iterator[Violation]:
     """The agent is updated too rarely for the steps that it collects."""
@@ -127,7 +123,6 @@ def few_updates(facts: Facts) -> Iterator[Violation]:
     threshold="a difference of 0.4 on average over the last 3 evaluations; exploration lowers the success "
     "rate, and does not raise it",
     needs=("history",),
-    implies=("GD605",),
 )
 def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
     """Episodes succeed while collecting, but not in evaluations."""
@@ -169,7 +164,6 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
     "the option; an error for no relabeled transitions with sparse rewards, for gamma 1, and beyond 10 times "
     "the range",
     needs=("options", "unsolved"),
-    implies=("GD601", "GD605"),
 )
 def option_far_from_default(facts: Facts) -> Iterator[Violation]:
     """An option of the run is far outside the range in which agents learn."""

@@ -111,25 +111,12 @@ def without_success():
     return changed(healthy(), is_success=lambda each, i: np.zeros(len(each), bool))
 
 
-def with_wrong_sign():
-    episodes = changed(healthy(), rewards=lambda each, i: np.where(each.infos["is_success"], -1.0, 0.0))
-    return [replace(each, infos={}) for each in episodes]
-
-
 def with_sensor(value):
     """Return episodes with an observation that is computed from achieved and desired goals."""
     return changed(
         healthy(),
         sensor=lambda each, i: value(each.observations["achieved_goal"], each.observations["desired_goal"]),
     )
-
-
-def late_successes():
-    way = {
-        "start": lambda rng: np.array([0, rng.random()]),
-        "goal": lambda rng: np.array([0.9, rng.random()]),
-    }
-    return healthy(30, 17, act=towards_goal, **way) + healthy(10, 17, seed=1, act=at_random, **way)
 
 
 def with_second_goals():
@@ -281,9 +268,7 @@ CASES = {
     "GD210 warning": {
         "goals are passed by the latest episodes": lambda: passed_goals(0.5)[:20] + passed_goals()[20:],
     },
-    "GD304 error": {"rewards of -1 and 0 have the wrong sign": with_wrong_sign},
     "GD402 warning": {
-        "successes come late": late_successes,
         "a flag is set only at the end": lambda: with_flags(lambda flags: flags & is_last(flags)),
     },
     "GD501 warning angle": {

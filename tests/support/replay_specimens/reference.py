@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 
-from her_wrappers.conformance import ReplayAdapter
+from her_wrappers.conformance import ReplayAdapter, check_replay
 from her_wrappers.conformance.adapter import OFFERS
+from her_wrappers.conformance.driver import BufferDriver
 
 FAULTS = []
 """Faulty buffers, each with the code of a rule that it breaks."""
+
+
+def check_quickly(adapter, part=6, **options):
+    """Check a buffer with a part of the batches, which shows most faults."""
+    batches = BufferDriver.batches
+
+    def fewer(self, count, rows=128):
+        return batches(self, -(-count // part), rows)
+
+    with mock.patch.object(BufferDriver, "batches", fewer):
+        return check_replay(adapter, **options)
 
 
 class Reference(ReplayAdapter):
@@ -21,10 +33,8 @@ class Reference(ReplayAdapter):
     A subclass with the argument ``code`` breaks the rule with this code.
     """
 
-    name: ClassVar[str] = "reference"
-    samples_open_episodes: ClassVar[bool | None] = False
-    evicts: ClassVar[str | None] = "episodes"
-    offers: ClassVar[set[str]] = set(OFFERS) - {"geometric", "n-step", "priorities", "demonstrations"}
+    name, samples_open_episodes, evicts = "reference", False, "episodes"
+    offers = frozenset(OFFERS) - {"geometric", "n-step", "priorities", "demonstrations"}
 
     def __init_subclass__(cls, code=""):
         if code:
