@@ -109,19 +109,10 @@ class ReplayAdapter(ABC):
     ) -> None:
         """Add one transition of one environment, in the way that the documentation of the buffer describes.
 
+        Arrays have the shapes and dtypes of the spaces. ``obs`` and ``next_obs`` are dicts of
+        ``observation``, ``achieved_goal`` and ``desired_goal`` before and after the step. At the last step of
+        an episode, ``next_obs`` is the last observation of the episode, not the first one after the reset.
         Successive calls have ``env_index`` 0, 1, ..., ``num_envs - 1``, then 0 again.
-
-        Args:
-            obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step, each with
-                the shape and dtype of its space.
-            action: Action of the step, with the shape and dtype of the action space.
-            reward: Reward of the step.
-            next_obs: Observation after the step. At the last step of an episode, this is the last observation
-                of the episode, not the first observation after the reset.
-            terminated: Whether the episode terminated at this step.
-            truncated: Whether the episode was truncated at this step.
-            info: Info of the step.
-            env_index: Index of the environment.
         """
 
     @abstractmethod

@@ -109,7 +109,7 @@ class LastStateOfLongEpisodesIsNoGoal(ChoosesFrom, code="HB190"):
         return achieved(episode[self.rng.integers(t, max(end, t + 1))])
 
 
-class RandomIsOfTheFirstEpisodes(ChoosesFrom, code="HB193"):
+class RandomIsOfTheFirstEpisodes(ChoosesFrom, code="HB193", scenario="used buffer"):
     """Goals are no longer stored when the buffer is full."""
 
     changed, first = "random", ()
@@ -139,7 +139,7 @@ class ShareIsOneMinusOneOverK(Reference, code="HB201"):
         return self.rng.random() < 1 - 1 / self.k
 
 
-class ShareIsFixed(Reference, code="HB201"):
+class ShareIsFixed(Reference, code="HB201", scenario="different lengths"):
     def is_relabeled(self, episode, t, i, batch_size):
         return self.rng.random() < 0.8
 
@@ -158,7 +158,7 @@ class LastStepIsNotRelabeled(Reference, code="HB204"):
         return t + 1 < len(episode) and super().is_relabeled(episode, t, i, batch_size)
 
 
-class SecondEnvironmentIsNotRelabeled(Reference, code="HB204"):
+class SecondEnvironmentIsNotRelabeled(Reference, code="HB204", scenario="interleaved steps"):
     def end_episode(self, env_index=0):
         self.open[env_index][0]["env_index"] = env_index
         super().end_episode(env_index)
@@ -167,7 +167,7 @@ class SecondEnvironmentIsNotRelabeled(Reference, code="HB204"):
         return episode[0]["env_index"] != 1 and super().is_relabeled(episode, t, i, batch_size)
 
 
-class OldEpisodesAreRelabeledLess(Reference, code="HB204"):
+class OldEpisodesAreRelabeledLess(Reference, code="HB204", scenario="ends of episodes"):
     def is_relabeled(self, episode, t, i, batch_size):
         is_old = episode[0]["number"] < self.steps_stored - 80
         return self.rng.random() < (0.3 if is_old else self.k / (self.k + 1))
@@ -176,13 +176,13 @@ class OldEpisodesAreRelabeledLess(Reference, code="HB204"):
 # --- choice of transitions -------------------------------------------------------------------------
 
 
-class DrawsEpisodes(Reference, code="HB205"):
+class DrawsEpisodes(Reference, code="HB205", scenario="different lengths"):
     def choose(self):
         episode = self.episodes[self.rng.integers(len(self.episodes))]
         return episode, int(self.rng.integers(len(episode)))
 
 
-class CrashesAreSampledTwiceAsOften(Reference, code="HB205"):
+class CrashesAreSampledTwiceAsOften(Reference, code="HB205", scenario="ends of episodes"):
     def choose(self):
         episode, t = super().choose()
         return (episode, t) if episode[-1]["crashed"] or self.rng.random() < 0.5 else super().choose()

@@ -5,7 +5,7 @@ import numpy as np
 from tests.support.replay_specimens.reference import Demonstrated, Full
 
 
-class PriorityDecidesRelabeling(Full, code="HB204"):
+class PriorityDecidesRelabeling(Full, code="HB204", scenario="set priorities"):
     def is_relabeled(self, episode, t, i, batch_size):
         if not self.priorities:
             return super().is_relabeled(episode, t, i, batch_size)
@@ -62,7 +62,7 @@ class LoadForgetsPriorities(Full, code="HB801"):
         self.priorities = {}
 
 
-class PrioritiesAreScaledInPlace(Full, code="HB607"):
+class PrioritiesAreScaledInPlace(Full, code="HB607", scenario="set priorities"):
     def update_priorities(self, index, priorities):
         super().update_priorities(index, priorities)
         priorities += 1e-6
@@ -71,7 +71,9 @@ class PrioritiesAreScaledInPlace(Full, code="HB607"):
 # --- demonstrations --------------------------------------------------------------------------------
 
 
-class NumberOfDemonstrationsIsRoundedDown(Demonstrated, code="HB901"):
+class NumberOfDemonstrationsIsRoundedDown(Demonstrated, code="HB770"):
+    """In batches of one row, none is ever sampled."""
+
     def is_demonstration(self, i, batch_size):
         return i < int(batch_size * self.share)
 
@@ -92,7 +94,7 @@ class DemonstrationsAreEvicted(Demonstrated, code="HB770"):
         return False
 
 
-class DemonstrationsAreNotRelabeled(Demonstrated, code="HB204"):
+class DemonstrationsAreNotRelabeled(Demonstrated, code="HB204", scenario="kept demonstrations"):
     def demonstrate(self, episode, buffer=None):
         super().demonstrate(episode, buffer)
         self.others.k = 0

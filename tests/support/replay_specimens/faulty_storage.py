@@ -56,7 +56,7 @@ class CrashesAreNeverStored(Reference, code="HB702"):
             super().store(episode)
 
 
-class BothFlagsStoreTwice(Reference, code="HB205"):
+class BothFlagsStoreTwice(Reference, code="HB205", scenario="ends of episodes"):
     def add(self, *transition, env_index=0):
         super().add(*transition, env_index=env_index)
         if transition[4] and transition[5]:
@@ -125,7 +125,7 @@ class InfosAreNotCopied(Reference, code="HB327"):
         (self.open[env_index] or self.episodes[-1])[-1]["info"] = transition[-1]
 
 
-class IndexIsOverwritten(Full, code="HB608"):
+class IndexIsOverwritten(Full, code="HB608", scenario="set priorities"):
     """The index is overwritten by the next batch if there are priorities, as in cpprb."""
 
     def sample(self, batch_size):
@@ -138,7 +138,7 @@ class IndexIsOverwritten(Full, code="HB608"):
         return batch | {"index": index}
 
 
-class BatchesAreOverwrittenByAdding(Reference, code="HB608"):
+class BatchesAreOverwrittenByAdding(Reference, code="HB608", scenario="full buffer"):
     """The last batch shares memory with the storage, which new transitions overwrite."""
 
     batch = None

@@ -8,37 +8,41 @@ from unittest import mock
 
 import numpy as np
 
-from her_wrappers.conformance import ReplayAdapter, check_replay
+from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.driver import BufferDriver
 
 FAULTS = []
-"""Faulty buffers, each with the code of a rule that it breaks."""
+"""Faulty buffers, each with the code of a rule that it breaks, and with a scenario in which it does."""
 
 
-def check_quickly(adapter, part=6, **options):
-    """Check a buffer with a part of the batches, which shows most faults."""
+def fewer_batches(part):
+    """Let scenarios sample a part of their batches, which shows most faults, in a with statement."""
     batches = BufferDriver.batches
 
     def fewer(self, count, rows=128):
         return batches(self, -(-count // part), rows)
 
-    with mock.patch.object(BufferDriver, "batches", fewer):
+    return mock.patch.object(BufferDriver, "batches", fewer)
+
+
+def check_quickly(adapter, part=6, **options):
+    with fewer_batches(part):
         return check_replay(adapter, **options)
 
 
 class Reference(ReplayAdapter):
     """A correct buffer whose episodes are lists of dictionaries, one for each step.
 
-    A subclass with the argument ``code`` breaks the rule with this code.
+    A subclass with the argument ``code`` breaks the rule with this code, by default in its first scenario.
     """
 
     name, samples_open_episodes, evicts = "reference", False, "episodes"
     offers = frozenset(OFFERS) - {"geometric", "n-step", "priorities", "demonstrations"}
 
-    def __init_subclass__(cls, code=""):
+    def __init_subclass__(cls, code="", scenario=""):
         if code:
-            FAULTS.append((cls, code))
+            FAULTS.append((cls, code, scenario or REPLAY_RULES[code].inconclusive_without[0]))
 
     def __init__(
         self, env, *, buffer_size, strategy, n_sampled_goal, max_episode_steps, num_envs=1, seed=0,
