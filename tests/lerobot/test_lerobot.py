@@ -21,7 +21,7 @@ from her_wrappers.integrations.recordings import open_episodes
 from tests.support import archived_episodes
 from tests.support.archived_episodes import assert_same_episodes
 from tests.support.damage import damaged
-from tests.support.diagnosis import PLANTED
+from tests.support.diagnosis import EPISODES
 from tests.support.pages import EXAMPLE, ROOT
 
 pytestmark = [
@@ -291,7 +291,7 @@ def test_buffers_archives_and_options_of_runs_take_a_dataset(tmp_path):
 
 
 def test_a_dataset_has_the_findings_of_its_episodes(tmp_path):
-    to_lerobot(PLANTED["GD102"]()[0], tmp_path / "data")
+    to_lerobot(EPISODES["GD102"](), tmp_path / "data")
     assert diagnose(tmp_path / "data").codes == ["GD102"]
 
 

@@ -342,13 +342,7 @@ OPTIONS = {
     "GD609": {"relabeled_share": 0.0, "options": with_defaults({})},
     "GD610": {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.2, 40)))},
 }
-"""For rules about a run, options and history with the cause."""
-
-PLANTED = {
-    code: lambda code=code: (EPISODES.get(code, healthy)(), OPTIONS.get(code, {}))
-    for code in EPISODES.keys() | OPTIONS.keys()
-}
-"""For each rule, a function that returns episodes and options with one cause."""
+"""For rules about a run, options and history with the cause, for episodes of `EPISODES` or healthy ones."""
 
 # --- environments ---------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from tests.support.bundled import VARIANTS
 from tests.support.diagnosis import (
     EPISODES,
     FAULTY_ENVS,
-    PLANTED,
+    OPTIONS,
     STUCK,
     Unreachable,
     at_random,
@@ -51,8 +51,7 @@ def errors(report):
 
 @pytest.mark.parametrize("code", DIAGNOSIS_RULES)
 def test_a_planted_cause_is_found_and_named_first(code):
-    episodes, options = PLANTED[code]()
-    report = report_on(episodes, **options)
+    report = report_on(EPISODES.get(code, healthy)(), **OPTIONS.get(code, {}))
     first = report.findings[0]
     assert (first.code, first.severity) == (code, DIAGNOSIS_RULES[code].severity), report
     assert errors(report) <= {code}, report
@@ -397,7 +396,7 @@ def test_large_values_before_nan_are_found_too():
 
 
 def test_nan_in_the_data_hides_no_finding_about_the_run():
-    report = report_on(EPISODES["GD502"](), **PLANTED["GD603"]()[1])
+    report = report_on(EPISODES["GD502"](), **OPTIONS["GD603"])
     assert {"GD502", "GD603"} <= set(report.codes)
 
 
