@@ -72,7 +72,7 @@ def test_a_healthy_run_has_no_finding():
 
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS[:7], ids=[env_id for env_id, _ in VARIANTS[:7]])
 def test_bundled_environments_have_no_error_and_at_most_one_warning(env_id, options):
-    report = diagnose(env_id, gamma=0.98, clip_targets=True, max_steps=1000)
+    report = diagnose(env_id, gamma=0.98, clip_targets=True, max_steps=700)
     assert not errors(report), report
     assert len(report.findings) <= 1, report
 

@@ -37,7 +37,7 @@ class FutureWithPresent(ChoosesFrom, code="HB101"):
         return achieved(episode[t], "obs") if s == t else achieved(episode[s - 1])
 
 
-class FutureIsRounded(ChoosesFrom, code="HB190"):
+class FutureIsRounded(ChoosesFrom, code="HB190", scenario="equal episodes"):
     """Rounding selects the first and the last state half as often as others, as in OGBench."""
 
     def other_goal(self, episode, t):

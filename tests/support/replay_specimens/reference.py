@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -11,23 +12,30 @@ import numpy as np
 from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 from her_wrappers.conformance.adapter import OFFERS
 from her_wrappers.conformance.driver import BufferDriver
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, Result
 
 FAULTS = []
 """Faulty buffers, each with the code of a rule that it breaks, and with a scenario in which it does."""
 
 
-def fewer_batches(part):
-    """Let scenarios sample a part of their batches, which shows most faults, in a with statement."""
+@contextmanager
+def fewer_rows(part, first=1):
+    """Let scenarios sample a part of their batches; the first one adds and samples ``first`` times less."""
     batches = BufferDriver.batches
 
     def fewer(self, count, rows=128):
         return batches(self, -(-count // part), rows)
 
-    return mock.patch.object(BufferDriver, "batches", fewer)
+    def run(make):
+        return Result([make().add_episodes([6] * (200 // part // first)).rows(36 // first)])
+
+    shorter = {EQUAL_EPISODES: SCENARIOS[EQUAL_EPISODES]._replace(run=run)}
+    with mock.patch.object(BufferDriver, "batches", fewer), mock.patch.dict(SCENARIOS, shorter):
+        yield
 
 
 def check_quickly(adapter, part=6, **options):
-    with fewer_batches(part):
+    with fewer_rows(part):
         return check_replay(adapter, **options)
 
 
