@@ -68,9 +68,6 @@ class Rule:
     needs: tuple[str, ...] = ()  # needs that the evidence must meet for the rule to be applied
     # needs that the rule does not require, but without which the absence of findings is inconclusive
     inconclusive_without: tuple[str, ...] = ()
-    # codes of rules whose findings are direct consequences of a finding of this rule, where the chains of
-    # `RuleSet` do not express it
-    implies: tuple[str, ...] = ()
     repair: str = ""  # class of `her_wrappers.repairs` that corrects the fault, or an empty text
     passive: bool = False  # whether `GoalEnvChecker` applies the rule to an environment in use
     is_last: bool = False  # whether the rule is applied after all others, since they may add to the evidence
@@ -258,7 +255,7 @@ class RuleSet(Mapping[str, Rule]):
     A finding that another finding explains is hidden. Each of ``chains`` is a sequence of groups of rules; a
     group is a str of codes or prefixes of codes, separated by spaces. A finding hides the findings of all
     later groups of its chain: with the chain ``("GE4", "GE501 GE502")``, a finding of GE401 hides those of
-    GE501 and GE502. A finding also hides those of the rules in ``Rule.implies``. Hidden rules hide in turn.
+    GE501 and GE502. Hidden rules hide in turn.
     """
 
     def __init__(self, families: str = "0123456789", chains: Sequence[Sequence[str]] = ()) -> None:
@@ -365,7 +362,6 @@ class RuleSet(Mapping[str, Rule]):
         return self._hidden[code]
 
     def _next_hidden(self, code: str) -> Iterator[str]:
-        yield from self[code].implies
         for chain in self._chains:
             places = (i for i, family in enumerate(chain) if code.startswith(family))
             later = tuple(itertools.chain.from_iterable(chain[next(places, len(chain)) + 1 :]))

@@ -109,43 +109,26 @@ class ReplayAdapter(ABC):
     ) -> None:
         """Add one transition of one environment, in the way that the documentation of the buffer describes.
 
+        Arrays have the shapes and dtypes of the spaces. ``obs`` and ``next_obs`` are dicts of
+        ``observation``, ``achieved_goal`` and ``desired_goal`` before and after the step. At the last step of
+        an episode, ``next_obs`` is the last observation of the episode, not the first one after the reset.
         Successive calls have ``env_index`` 0, 1, ..., ``num_envs - 1``, then 0 again.
-
-        Args:
-            obs: Dict of ``observation``, ``achieved_goal`` and ``desired_goal`` before the step, each with
-                the shape and dtype of its space.
-            action: Action of the step, with the shape and dtype of the action space.
-            reward: Reward of the step.
-            next_obs: Observation after the step. At the last step of an episode, this is the last observation
-                of the episode, not the first observation after the reset.
-            terminated: Whether the episode terminated at this step.
-            truncated: Whether the episode was truncated at this step.
-            info: Info of the step.
-            env_index: Index of the environment.
         """
 
     @abstractmethod
     def sample(self, batch_size: int) -> dict[str, Any]:
-        """Return a batch of transitions as NumPy arrays of numbers.
+        """Return a batch of B = ``batch_size`` transitions as NumPy arrays of numbers.
 
-        Args:
-            batch_size: Number of transitions, B.
-
-        Returns:
-            (B, ...) arrays ``observation``, ``achieved_goal``, ``desired_goal``, ``action``,
-            ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
-            and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``;
-            ``discount``, the factor by which a learner multiplies the value of the next observation;
-            ``index``, the indices of the transitions (required if `offers` contains ``"priorities"``);
-            ``weight``, the importance weights, which are smaller for higher priorities.
+        These are (B, ...) arrays ``observation``, ``achieved_goal``, ``desired_goal``, ``action``,
+        ``next_observation``, ``next_achieved_goal`` and ``next_desired_goal``, and (B,) arrays ``reward``
+        and, unless `termination` is None, ``terminated``. Optional (B,) arrays: ``truncated``;
+        ``discount``, the factor by which a learner multiplies the value of the next observation;
+        ``index``, the indices of the transitions (required if `offers` contains ``"priorities"``);
+        ``weight``, the importance weights, which are smaller for higher priorities.
         """
 
     def end_episode(self, env_index: int = 0) -> None:
-        """End an open episode that a reset interrupted.
-
-        Args:
-            env_index: Index of the environment.
-        """
+        """End the open episode of an environment, which a reset interrupted."""
         raise self._missing("end episode", "end_episode")
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
@@ -158,23 +141,17 @@ class ReplayAdapter(ABC):
         raise self._missing("priorities", "update_priorities")
 
     def save(self, path: str) -> None:
-        """Save the transitions of the buffer, and their priorities if `offers` contains ``"priorities"``.
+        """Save the transitions, and priorities if they are offered, as a new file or folder ``path``.
 
         Open episodes are saved too: after loading, the next step of each environment continues its episode.
         A buffer that cannot save them truncates them before saving.
-
-        Args:
-            path: Path of the new file or folder, which does not exist yet.
         """
         raise self._missing("save", "save")
 
     def load(self, path: str) -> None:
-        """Replace the content of this buffer with the content of a saved buffer.
+        """Replace the content of this buffer with the content that `save` wrote to ``path``.
 
         The saved buffer was constructed with the same arguments, except ``seed``.
-
-        Args:
-            path: Path that was passed to `save`.
         """
         raise self._missing("save", "load")
 

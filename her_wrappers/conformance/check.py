@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+import threading
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from typing import Any
 
+import numpy as np
+
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter, require_adapter
-from her_wrappers.conformance.results import ScenarioResults
+from her_wrappers.conformance.driver import BufferDriver, ScenarioError
+from her_wrappers.conformance.env import ConformanceEnv
 from her_wrappers.conformance.rows import kind_of_end
 from her_wrappers.conformance.rules import REPLAY_RULES
-from her_wrappers.rules import Report, unmet_needs
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, Result
+from her_wrappers.rules import Report, Violation, unmet_needs
 from her_wrappers.support.arguments import require_count
+
+OPTIONS = {
+    "changing": "goals that change",
+    "bonus": "rewards with a bonus",
+    "costs": "rewards with costs",
+}
+"""Options of `ConformanceEnv`, each with the name of the scenario that tests only this option."""
 
 
 def check_replay(
@@ -48,16 +64,15 @@ def check_replay(
             ``evicts``; a rule code is unknown; or ``seed`` is not an integer >= 0.
     """
     rules = REPLAY_RULES.select(select, ignore)
-    seed = require_count("seed", seed, at_least=0)
+    results = ScenarioResults(require_adapter(adapter), require_count("seed", seed, at_least=0), max_seconds)
     # In this suite, inconclusive_without lists the scenarios of a rule.
-    needed = {name for rule in rules for name in rule.inconclusive_without}
-    results = ScenarioResults(require_adapter(adapter), seed, max_seconds, needed)
+    results.run({name for rule in rules for name in rule.inconclusive_without})
     findings = REPLAY_RULES.judge(results, rules)
-    gaps = unmet_needs(results, rules)
     episodes = [episode for env in results.envs for episode in env.episodes]
+    gaps = unmet_needs(results, rules)
     return Report(
         target=adapter.name,
-        seed=seed,
+        seed=results.seed,
         steps=sum(map(len, episodes)),
         episodes=len(episodes),
         successes=sum(kind_of_end(episode).startswith("success") for episode in episodes),
@@ -65,6 +80,133 @@ def check_replay(
         not_exercised=tuple(gap for gap in gaps if gap.reason not in OFFERS.values()),
         not_offered=tuple(gap for gap in gaps if gap.reason in OFFERS.values()),
     )
+
+
+class StoppedError(BaseException):
+    """A scenario exceeded its time limit. Adapters that catch Exception do not catch this BaseException."""
+
+
+class ScenarioResults:
+    """Results of scenarios with one adapter; each scenario may take ``max_seconds``.
+
+    Attributes:
+        results: The result of each scenario that ran without an error, by name.
+        faults: Violations by (aspect, name of the scenario), except those that an earlier scenario has. For
+            an error, the aspect is ``"stored"`` or the code of the rule that reports the error.
+        envs: Environments of all scenarios, with the episodes that were added.
+    """
+
+    def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
+        self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
+        self.results: dict[str, Result] = {}
+        self.faults: defaultdict[tuple[str, str], list[Violation]] = defaultdict(list)
+        self.envs: list[ConformanceEnv] = []
+        self._reasons: dict[str, str] = {}  # why a scenario has no result, by name
+        self._known: set[Any] = set()  # faults and errors that were reported
+
+    def missing(self, need: str) -> str:
+        """Return why the feature or scenario ``need`` is not available; an empty text if it is available."""
+        if need in OFFERS:
+            return "" if need in self.adapter.offers else OFFERS[need]
+        return self._reasons.get(need, "")
+
+    def run(self, names: set[str]) -> None:
+        """Run the scenarios ``names`` and those that they need, as far as the adapter offers their features.
+
+        The first scenario always runs. If its rows mix several steps, or if a scenario exceeds its time
+        limit, no further scenario is run.
+        """
+        names = {EQUAL_EPISODES, *names}
+        if not all(map(_is_simple, names)):
+            names |= set(OPTIONS.values())
+        stop = ""
+        for name, scenario in SCENARIOS.items():
+            if name in names and scenario.offers <= self.adapter.offers:
+                if stop:
+                    self._reasons[name] = stop
+                else:
+                    stop = self._run(name)
+
+    def _run(self, name: str) -> str:
+        """Run a scenario and compare its rows; return why no further scenario can run, or an empty text."""
+        drivers: list[BufferDriver] = []
+        options = {} if _is_simple(name) else self._options()
+
+        def make(**arguments: Any) -> BufferDriver:
+            drivers.append(BufferDriver(self.adapter, seed=self.seed, **{"env": options, **arguments}))
+            return drivers[-1]
+
+        try:
+            result = call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
+        except ScenarioError as error:
+            return self._fail(name, error)
+        finally:
+            self.envs += {id(driver.env): driver.env for driver in drivers}.values()
+        self.results[name] = result
+        result.drivers = drivers
+        for rows in result.rows:
+            for aspect, fault in rows.faults(self._known):
+                self.faults[aspect, name].append(fault)
+                result.is_clean = False
+        is_wrong = name == EQUAL_EPISODES and result.rows[0].has_wrong("transition")
+        return f"the rows of the scenario {name!r} are wrong, so no other was run" if is_wrong else ""
+
+    def _fail(self, name: str, error: ScenarioError) -> str:
+        """Note the error of a scenario; return why no further scenario can run, or an empty text."""
+        if str(error) not in self._known:
+            is_of_rows = error.code == "HB001" and name != EQUAL_EPISODES and SCENARIOS[name].number < 80
+            fault = Violation(str(error), subject=f"scenario {name!r}")
+            self.faults["stored" if is_of_rows else error.code, name].append(fault)
+            self._known.add(str(error))
+        self._reasons[name] = f"the scenario {name!r} failed"
+        if name != EQUAL_EPISODES and error.code != "HB004":
+            return ""
+        self._reasons[name] += ", so no further scenario was run"
+        return self._reasons[name]
+
+    def _options(self) -> dict[str, Any]:
+        """Return arguments of `ConformanceEnv`; an option is on if the scenario on it has no fault."""
+        works = {key: name in self.results and self.results[name].is_clean for key, name in OPTIONS.items()}
+        # If goals change, a recomputed reward of an original row differs from the recorded one.
+        works["changing"] &= works["bonus"]
+        # With termination="success", a reward other than 0 and -1 would have no meaning.
+        return works | {"bonus": -0.25 * (works["bonus"] and self.adapter.termination != "success")}
+
+
+def _is_simple(name: str) -> bool:
+    """Return whether a scenario sets the options of `ConformanceEnv` itself, as those up to number 7 do."""
+    return SCENARIOS[name].number <= 7
+
+
+def call_within(seconds: float, function: Callable[[], Result]) -> Result:
+    """Return the result of a function, called in a thread without warnings; stop it after ``seconds``."""
+    future: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            with np.errstate(all="ignore"):
+                future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if thread.is_alive():
+            stop = ctypes.pythonapi.PyThreadState_SetAsyncExc  # raises at the next Python instruction
+            stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
+            thread.join(1)
+            raise ScenarioError("HB004", f"the scenario did not end within {seconds:g} seconds")
+    try:
+        result: Result = future.result()
+    except ScenarioError:
+        raise
+    except (Exception, SystemExit) as error:
+        message = f"the adapter raised {type(error).__name__}: {' '.join(str(error).split())}"
+        raise ScenarioError("HB001", message[:300]) from error
+    return result
 
 
 def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> Any:
@@ -79,10 +221,6 @@ def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> An
         adapter: A subclass of `ReplayAdapter`.
         seed: Seed of the check.
 
-    Raises:
-        TypeError: As in `check_replay`.
-        ValueError: As in `check_replay`.
-
     Example:
         >>> from her_wrappers.conformance.adapters.ours import Ours
         >>> @parametrize_with_rules(Ours)  # doctest: +SKIP
@@ -95,14 +233,8 @@ def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> An
     skipped = {code for gap in report.not_offered for code in gap.codes}
     worst_last = reversed(report.of_severity("error", "warning"))
     texts = {finding.code: str(finding) for finding in worst_last}
-    return pytest.mark.parametrize(
-        "finding",
-        [
-            pytest.param(
-                texts.get(code),
-                id=f"{code}-{rule.name}",
-                marks=[pytest.mark.skip(reason="not offered")] if code in skipped else [],
-            )
-            for code, rule in REPLAY_RULES.items()
-        ],
-    )
+    cases = []
+    for code, rule in REPLAY_RULES.items():
+        marks = [pytest.mark.skip(reason="not offered")] if code in skipped else []
+        cases.append(pytest.param(texts.get(code), id=f"{code}-{rule.name}", marks=marks))
+    return pytest.mark.parametrize("finding", cases)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium as gym
@@ -121,6 +121,12 @@ class ConformanceEnv(gym.Env[Any, Any]):
         """Return the actions of steps (episode, t), (B, 1) float32."""
         return (np.asarray(episode) + (np.asarray(t) + SHIFT) / ACTION_SCALE)[..., None].astype(np.float32)
 
+    def arrays_of(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the observations and goals of S states, dicts of pairs, as (S, ...) arrays."""
+        encode = {"observation": self.observation}
+        pairs = {key: np.transpose([state[key] for state in states]) for key in states[0]}
+        return {key: encode.get(key, self.encode)(*pair) for key, pair in pairs.items()}
+
     @staticmethod
     def cost(episode: Any, t: Any) -> Any:
         """Return the cost of a step, which is unique in 16 successive episodes of at most 32 steps each."""
@@ -183,17 +189,12 @@ class ConformanceEnv(gym.Env[Any, Any]):
             for t in range(length)
         ]
         flags = not end.startswith("time"), "time" in end
-        steps = np.arange(length + 1)
-        observations = {
-            "observation": self.observation(np.full(length + 1, number), steps),
-            "achieved_goal": self.encode(*np.transpose(achieved)),
-            "desired_goal": self.encode(*np.transpose(desired)),
-        }
-        actions = self.action(np.full(length, number), steps[:-1])
+        actions = [(number, t) for t in range(length)]
         columns = {key: np.array([info[key] for info in infos]) for key in infos[0]}
+        arrays = self.arrays_of(states), self.action(*np.transpose(actions)), np.array(rewards)
         return (
-            Episode(observations, actions, np.array(rewards), *flags, infos=columns),
-            StoredEpisode(states, [(number, t) for t in range(length)], rewards, infos, *flags),
+            Episode(*arrays, *flags, infos=columns),
+            StoredEpisode(states, actions, rewards, infos, *flags),
         )
 
     def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Step]:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
+from typing import TYPE_CHECKING
 
-from her_wrappers.conformance.results import ScenarioResults
 from her_wrappers.conformance.scenarios import SCENARIOS, Result
 from her_wrappers.rules import RuleSet, Severity, Violation
 
+if TYPE_CHECKING:
+    from her_wrappers.conformance.check import ScenarioResults
+
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
 
-REPLAY_RULES = RuleSet()
+REPLAY_RULES = RuleSet(chains=[("HB803", "HB801", "HB804 HB805"), ("HB803", "HB204", "HB201", "HB202")])
 """All rules on replay buffers, by code."""
 
 
@@ -28,7 +31,6 @@ def replay_rule(
     source: str = PAPER,
     severity: Severity = "error",
     offers: tuple[str, ...] = (),
-    implies: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Result], Iterator[Violation]]], None]:
     """Return a decorator that registers a function of the `Result` of a scenario as a rule.
 
@@ -39,6 +41,7 @@ def replay_rule(
     needs = frozenset.intersection(*(SCENARIOS[each].offers for each in scenarios))
 
     def add(function: Callable[[Result], Iterator[Violation]]) -> None:
+        @wraps(function)
         def check(results: ScenarioResults) -> Iterator[Violation]:
             for name in scenarios:
                 for found in function(results.results[name]) if name in results.results else ():
@@ -46,14 +49,11 @@ def replay_rule(
 
         REPLAY_RULES.rule(
             code,
-            function.__name__.replace("_", "-"),
-            severity,
-            meaning=" ".join((function.__doc__ or "").split()),
+            severity=severity,
             fix=fix,
             source=source,
             needs=(*offers, *sorted(needs)),
             inconclusive_without=scenarios,
-            implies=implies,
         )(check)
 
     return add

@@ -101,11 +101,7 @@ class Rows:
         states = [state for each in self.episodes for state in each.states]
         self._achieved = {state["achieved_goal"]: i for i, state in enumerate(states)}
         self._desired = {state["desired_goal"] for state in states}
-        encode = {"observation": self.env.observation}
-        self.states: dict[str, Values] = {
-            key: encode.get(key, self.env.encode)(*np.transpose([state[key] for state in states]))
-            for key in states[0]
-        }
+        self.states: dict[str, Values] = self.env.arrays_of(states)
         episode, step = np.transpose([state["observation"] for state in states])
         self.first_state = np.flatnonzero(step == 0)  # of each episode
         length = np.array([len(each) for each in self.episodes])[episode]

@@ -72,18 +72,9 @@ def scenario(number: int, fix: str, *offers: str, name: str = "") -> Callable[[R
 
 
 def run_scenario(name: str, adapter: type[ReplayAdapter], seed: int = 0) -> Result:
-    """Run one scenario without `check_replay`, so that an exception of the adapter shows its traceback.
+    """Run the scenario ``name`` of a finding so that an exception of the adapter shows its traceback.
 
-    Args:
-        name: Name of the scenario, as in a finding.
-        adapter: The adapter class.
-        seed: Seed of buffers and episodes.
-
-    Returns:
-        The sampled rows and other facts.
-
-    Raises:
-        Exception: Any exception that the adapter raises.
+    Return the sampled rows and other facts; ``seed`` is the seed of buffers and episodes.
     """
     return SCENARIOS[name].run(partial(BufferDriver, adapter, seed=seed))
 

@@ -31,15 +31,15 @@ def columns_of(
     first = last - block.lengths
     first_of_state = first.repeat(block.lengths + 1)
 
-    not_finite = [
-        _not_finite(leaf_arrays(block.actions), len(before)),
-        _not_finite([block.rewards], len(before)),
-    ]
-    for leaves in ((achieved, desired), others.values()):
+    not_finite = []
+    for leaves in (others.values(), (achieved, desired)):
         of_state = _not_finite(leaves, len(achieved))
         of_step = of_state[before + 1]
         of_step[begins] |= of_state[before[begins]]  # the first state of an episode belongs to its first step
-        not_finite.insert(0, of_step)
+        not_finite.append(of_step)
+    not_finite += [
+        _not_finite(leaves, len(before)) for leaves in (leaf_arrays(block.actions), [block.rewards])
+    ]
 
     achieved, desired = projected(finite(achieved)), projected(finite(desired))
     future = (

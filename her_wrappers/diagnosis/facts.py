@@ -15,7 +15,28 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.rules import RuleSet, Severity
 
-DIAGNOSIS_RULES = RuleSet(families="532416")
+DIAGNOSIS_RULES = RuleSet(
+    families="532416",
+    chains=(
+        # states and bounds of the recorded episodes, then rewards and successes
+        ("GD511", "GD508", "GD509 GD512"),
+        ("GD101 GD511", "GD501", "GD510"),
+        ("GD509", "GD106"),
+        ("GD512", "GD403", "GD402 GD404"),
+        ("GD404", "GD405", "GD103"),
+        ("GD304 GD512", "GD507", "GD203 GD204 GD207 GD208 GD210"),
+        ("GD303 GD304", "GD302"),
+        # exploration, then goals and horizons
+        ("GD104", "GD101 GD504"),
+        ("GD105 GD203", "GD101 GD102", "GD201 GD204"),
+        ("GD201", "GD208 GD402", "GD103"),
+        ("GD105", "GD401"),
+        # metrics of learning
+        ("GD502", "GD608"),
+        ("GD204 GD401 GD402 GD602 GD609", "GD601", "GD605"),
+        ("GD603 GD606 GD607", "GD605"),
+    ),
+)
 """All rules of the diagnosis, with the order of their families in a report: possible causes before effects.
 
 Faults of the recorded data (GD5xx) can cause findings of all other families. Findings on the metrics of
@@ -284,14 +305,10 @@ class Facts:
         """Goals within this distance count as equal: `radius`, or nearly 0 if no step succeeded."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
 
-    @cached_property
-    def trivial_share(self) -> float:
-        """Share of trivial goals among those that the strategy "future" can choose; NaN without steps.
-
-        Facts have no reward function, so goals within `tolerance` count as achieved.
-        """
-        trivial = self.future_distances <= self.tolerance
-        return float(trivial.mean()) if len(trivial) else float("nan")
+    @property
+    def is_trivial(self) -> np.ndarray:
+        """(T,) bool, whether the goal of `future_distances` was nearer than `tolerance` before the step."""
+        return np.asarray(self.future_distances <= self.tolerance)
 
     @cached_property
     def steps_needed(self) -> np.ndarray:

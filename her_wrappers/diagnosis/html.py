@@ -124,7 +124,7 @@ def _draw_distances(axes: Any, facts: Facts) -> None:
 
 
 def _draw_trivial(axes: Any, facts: Facts) -> None:
-    groups = np.array_split(facts.future_distances <= facts.tolerance, min(20, len(facts)))
+    groups = np.array_split(facts.is_trivial, min(20, len(facts)))
     axes.plot(np.cumsum([len(group) for group in groups]), [group.mean() for group in groups], "o-")
     axes.set(xlabel="step", ylabel="share", ylim=(-0.05, 1.05))
 

@@ -19,7 +19,7 @@ from her_wrappers.integrations.recordings import open_episodes
 from tests.support import archived_episodes
 from tests.support.archived_episodes import assert_same_episodes
 from tests.support.damage import damaged
-from tests.support.diagnosis import PLANTED
+from tests.support.diagnosis import EPISODES
 from tests.support.pages import EXAMPLE, ROOT
 
 pytestmark = [
@@ -267,7 +267,7 @@ def test_frames_are_sorted_and_those_of_another_episode_are_an_error(written, co
 
 
 def test_buffers_and_the_diagnosis_take_a_dataset(tmp_path):
-    episodes = PLANTED["GD102"]()[0][:4]
+    episodes = EPISODES["GD102"]()[:4]
     to_lerobot(episodes, tmp_path / "data")
     assert_same_episodes(open_episodes(str(tmp_path / "data")), episodes)
     assert diagnose(tmp_path / "data").target == str(tmp_path / "data")

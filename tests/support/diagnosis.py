@@ -10,6 +10,9 @@ from her_agents.training.config import with_defaults
 from her_wrappers import Episode
 
 RADIUS = 0.08
+STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
+
+# --- episodes and histories of a healthy run ------------------------------------------------------
 
 
 def at_random(rng, *_):
@@ -20,12 +23,8 @@ def towards_goal(rng, position, goal):
     return np.clip((goal - position) / 0.06, -1, 1)
 
 
-def _often_towards_goal(rng, *place):
+def often_towards_goal(rng, *place):
     return (towards_goal if rng.random() < 0.4 else at_random)(rng, *place)
-
-
-def _past_far_goals(rng, position, goal):
-    return towards_goal(rng, position, goal if goal[0] < 0.6 else np.array([goal[0], (goal[1] + 0.5) % 1]))
 
 
 def _in_square(rng):
@@ -39,9 +38,8 @@ def healthy(
     seed=0,
     goal=_in_square,
     start=_in_square,
-    act=_often_towards_goal,
+    act=often_towards_goal,
     step=0.06,
-    achieved=lambda positions, t: positions[t],
 ):
     """Return episodes of a point that moves in the unit square, mostly truncated in its goal.
 
@@ -57,13 +55,33 @@ def healthy(
             positions.append((positions[-1] + step * actions[-1][:2]).clip(0, 1))
         observations = {
             "observation": np.array(positions),
-            "achieved_goal": np.array([achieved(positions, t) for t in range(steps + 1)]),
+            "achieved_goal": np.array(positions),
             "desired_goal": np.tile(desired, (steps + 1, 1)),
         }
         episodes.append(
             Episode(observations, np.array(actions), np.zeros(steps), terminated=False, truncated=True)
         )
     return judged(episodes)
+
+
+def judged(episodes, radius=RADIUS):
+    """Return episodes with the rewards and the success flags of goals of a radius."""
+    return changed(
+        episodes,
+        rewards=lambda each, i: (distances(each)[1:] <= radius) - 1.0,
+        is_success=lambda each, i: distances(each)[1:] <= radius,
+    )
+
+
+def missed(episodes, radius=RADIUS):
+    """Return those of the episodes that have no success."""
+    return [each for each in judged(episodes, radius) if not each.infos["is_success"].any()]
+
+
+def distances(episode):
+    return np.linalg.norm(
+        episode.observations["achieved_goal"] - episode.observations["desired_goal"], axis=1
+    )
 
 
 def history(epochs=10, **columns):
@@ -83,19 +101,30 @@ def history(epochs=10, **columns):
     return [dict(zip(values, map(float, row), strict=True)) for row in zip(*values.values(), strict=True)]
 
 
-def with_rewards(episodes, reward):
-    """Return episodes with new rewards, a function of an episode and its number."""
-    return [replace(each, rewards=reward(each, i)) for i, each in enumerate(episodes)]
+# --- changes of episodes --------------------------------------------------------------------------
 
 
-def with_observations(episodes, **changes):
-    """Return episodes with new observations; each change is a function of an episode and its number."""
-    return [
-        replace(
-            each, observations=each.observations | {key: change(each, i) for key, change in changes.items()}
-        )
-        for i, each in enumerate(episodes)
-    ]
+def changed(episodes, **changes):
+    """Return episodes with other ``rewards``, ``actions``, success flags (``is_success``) or observations.
+
+    Each change is a function of an episode and its number.
+    """
+
+    def change(each, i):
+        values = {name: function(each, i) for name, function in changes.items()}
+        parts = {name: values.pop(name) for name in ("rewards", "actions") if name in values}
+        if "is_success" in values:
+            parts["infos"] = {"is_success": values.pop("is_success")}
+        return replace(each, observations=each.observations | values, **parts)
+
+    return [change(each, i) for i, each in enumerate(episodes)]
+
+
+def mapped(episodes, function, *keys):
+    """Return episodes with ``function`` of some observations, and the flags and rewards of before."""
+    return changed(
+        episodes, **{key: lambda each, i, key=key: function(each.observations[key]) for key in keys}
+    )
 
 
 def with_goal_component(episodes, **values):
@@ -107,97 +136,18 @@ def with_goal_component(episodes, **values):
             np.broadcast_to(values[key](each, i), len(each) + 1),
         ])
 
-    return failed(with_observations(episodes, **{key: appended(key) for key in values}))
+    return judged(changed(episodes, **{key: appended(key) for key in values}), radius=-1)
 
 
-def judged(episodes, radius=RADIUS):
-    """Return episodes with the rewards and the success flags of goals of a radius."""
-    reached = [distances(each)[1:] <= radius for each in episodes]
-    return [
-        replace(each, rewards=success - 1.0, infos={"is_success": success})
-        for each, success in zip(episodes, reached, strict=True)
-    ]
-
-
-def failed(episodes):
-    return judged(episodes, radius=-1)
-
-
-def missed(episodes, radius=RADIUS):
-    """Return those of the episodes that have no success."""
-    return [each for each in judged(episodes, radius) if not each.infos["is_success"].any()]
-
-
-def distances(episode):
-    return np.linalg.norm(
-        episode.observations["achieved_goal"] - episode.observations["desired_goal"], axis=1
+def rows_of(episode, states, steps):
+    """Return an episode of some states and steps of an episode, two indices of arrays."""
+    return replace(
+        episode,
+        observations={key: rows[states] for key, rows in episode.observations.items()},
+        actions=episode.actions[steps],
+        rewards=episode.rewards[steps],
+        infos={key: rows[steps] for key, rows in episode.infos.items()},
     )
-
-
-def tiled(episode, key):
-    """Return the first value of an observation, for all states."""
-    return np.tile(episode.observations[key][0], (len(episode) + 1, 1))
-
-
-def _with_rare_moves(*keys):
-    """Return episodes; in 14 of 15, some observations keep their first values."""
-    keep = {
-        key: lambda each, i, key=key: tiled(each, key) if i % 15 else each.observations[key] for key in keys
-    }
-    return judged(with_observations(healthy(), **keep))
-
-
-def with_start(number):
-    """Return one episode with one of six starts and goals."""
-    start, goal = np.random.default_rng(number % 6).uniform(0, 1, (2, 2))
-    return healthy(count=1, seed=number, start=lambda rng: start, goal=lambda rng: goal)[0]
-
-
-def _moved(rows, lag, first):
-    """Return rows that come ``lag`` steps later; the first rows are ``first``."""
-    return np.concatenate([np.full_like(rows[:lag], first), rows[:-lag]])
-
-
-def late(episodes, *, flags=True, rewards=True):
-    """Return episodes with success flags or rewards of the step before."""
-    return [
-        replace(
-            each,
-            rewards=_moved(each.rewards, 1, -1) if rewards else each.rewards,
-            infos={key: _moved(value, 1, False) if flags else value for key, value in each.infos.items()},
-        )
-        for each in episodes
-    ]
-
-
-def shuffled(episodes):
-    """Return episodes with the desired goals of other episodes."""
-    return with_observations(episodes, desired_goal=lambda each, i: tiled(episodes[i - 7], "desired_goal"))
-
-
-def changed_goals(episodes, function, *keys):
-    """Return episodes with ``function`` of some goals, and the flags and rewards of the goals before."""
-    changes = {key: lambda each, i, key=key: function(each.observations[key]) for key in keys}
-    return with_observations(episodes, **changes)
-
-
-def without_success(episodes):
-    """Return episodes whose success flag is never set."""
-    return [replace(each, infos={"is_success": np.zeros(len(each), bool)}) for each in episodes]
-
-
-def with_other_last_states(episodes, *, position=0):
-    """Return episodes whose last state is the first one of another episode, or the one at ``position``."""
-    return [
-        replace(
-            each,
-            observations={
-                key: np.concatenate([values[:-1], episodes[i - 1].observations[key][[position]]])
-                for key, values in each.observations.items()
-            },
-        )
-        for i, each in enumerate(episodes)
-    ]
 
 
 def joined(episodes, count=4):
@@ -206,11 +156,8 @@ def joined(episodes, count=4):
     return [
         Episode(
             {
-                key: np.concatenate([
-                    *(each.observations[key][:-1] for each in group),
-                    group[-1].observations[key][-1:],
-                ])
-                for key in group[0].observations
+                key: np.concatenate([each.observations[key][:-1] for each in group] + [last[-1:]])
+                for key, last in group[-1].observations.items()
             },
             np.concatenate([each.actions for each in group]),
             np.concatenate([each.rewards for each in group]),
@@ -222,9 +169,23 @@ def joined(episodes, count=4):
     ]
 
 
-def with_actions(episodes, change):
-    """Return episodes with other recorded actions, a function of an episode and its number."""
-    return [replace(each, actions=change(each, i)) for i, each in enumerate(episodes)]
+def cut(episodes, steps=30):
+    """Return parts of episodes, as episodes."""
+    return [
+        rows_of(each, slice(begin, begin + steps + 1), slice(begin, begin + steps))
+        for each in episodes
+        for begin in range(0, len(each), steps)
+    ]
+
+
+def tiled(episode, key):
+    """Return the first value of an observation, for all states."""
+    return np.tile(episode.observations[key][0], (len(episode) + 1, 1))
+
+
+def later(rows, first):
+    """Return rows that come one step later; the first row is ``first``."""
+    return np.concatenate([np.full_like(rows[:1], first), rows[:-1]])
 
 
 def held(rows, period=5):
@@ -232,48 +193,45 @@ def held(rows, period=5):
     return rows[np.arange(len(rows)) // period * period]
 
 
-def with_flags(episodes, flags):
-    """Return episodes with other success flags, a function of the flags of an episode."""
-    return [replace(each, infos={"is_success": flags(each.infos["is_success"])}) for each in episodes]
+def with_other_last_states(episodes, *, position=0):
+    """Return episodes whose last state is the first one of another episode, or the one at ``position``."""
+
+    def other(key):
+        return lambda each, i: np.concatenate([
+            each.observations[key][:-1],
+            episodes[i - 1].observations[key][[position]],
+        ])
+
+    return changed(episodes, **{key: other(key) for key in episodes[0].observations})
 
 
 def resting(episodes):
     """Return episodes whose last steps, in different numbers, repeat one state, with actions of 0."""
-    begins = [5 + i % 20 for i in range(len(episodes))]
-    stopped = {
-        key: lambda each, i, key=key: each.observations[key][np.minimum(np.arange(len(each) + 1), begins[i])]
-        for key in ("observation", "achieved_goal")
-    }
-    acting = [np.arange(len(each)) < begin for each, begin in zip(episodes, begins, strict=True)]
-    rested = with_actions(
-        with_observations(episodes, **stopped), lambda each, i: each.actions * acting[i][:, None]
+
+    def states(key):
+        return lambda each, i: each.observations[key][np.minimum(np.arange(len(each) + 1), 5 + i % 20)]
+
+    return judged(
+        changed(
+            episodes,
+            observation=states("observation"),
+            achieved_goal=states("achieved_goal"),
+            actions=lambda each, i: each.actions * _is_acting(each, i)[:, None],
+        )
     )
-    return judged(rested), acting
+
+
+def _is_acting(episode, number):
+    return np.arange(len(episode)) < 5 + number % 20
 
 
 def padded(episodes):
     """Return episodes whose last rows repeat the state, with rewards, flags and actions of 0."""
-    rested, acting = resting(episodes)
-    return [
-        replace(each, rewards=each.rewards * part, infos={"is_success": each.infos["is_success"] & part})
-        for each, part in zip(rested, acting, strict=True)
-    ]
-
-
-def cut(episodes, steps=30):
-    """Return parts of episodes, as episodes."""
-    return [
-        Episode(
-            {key: rows[begin : begin + steps + 1] for key, rows in each.observations.items()},
-            each.actions[begin : begin + steps],
-            each.rewards[begin : begin + steps],
-            terminated=False,
-            truncated=True,
-            infos={"is_success": each.infos["is_success"][begin : begin + steps]},
-        )
-        for each in episodes
-        for begin in range(0, len(each), steps)
-    ]
+    return changed(
+        resting(episodes),
+        rewards=lambda each, i: each.rewards * _is_acting(each, i),
+        is_success=lambda each, i: each.infos["is_success"] & _is_acting(each, i),
+    )
 
 
 def passed_goals(end=1.0):
@@ -285,7 +243,25 @@ def passed_goals(end=1.0):
     )
 
 
-STUCK = {"success_rate": [0.0] * 10, "collected_success": [0.0] * 10}
+def _past_far_goals(rng, position, goal):
+    return towards_goal(rng, position, goal if goal[0] < 0.6 else np.array([goal[0], (goal[1] + 0.5) % 1]))
+
+
+def _with_rare_moves(*keys):
+    """Return episodes; in 14 of 15, some observations keep their first values."""
+    keep = {
+        key: lambda each, i, key=key: tiled(each, key) if i % 15 else each.observations[key] for key in keys
+    }
+    return judged(changed(healthy(), **keep))
+
+
+def _shuffled():
+    """Return episodes with the desired goals of other episodes."""
+    episodes = healthy()
+    return changed(episodes, desired_goal=lambda each, i: tiled(episodes[i - 7], "desired_goal"))
+
+
+# --- planted causes -------------------------------------------------------------------------------
 
 EPISODES = {
     "GD101": lambda: _with_rare_moves("achieved_goal", "observation"),
@@ -294,25 +270,29 @@ EPISODES = {
     "GD104": lambda: healthy(act=lambda *_: np.array([0.2, 0.1])),
     "GD105": lambda: healthy(step=0.0005, act=at_random),
     "GD106": lambda: healthy(
-        act=lambda rng, *place: np.append(_often_towards_goal(rng, *place), rng.random())
+        act=lambda rng, *place: np.append(often_towards_goal(rng, *place), rng.random())
     ),
     "GD201": lambda: healthy(goal=lambda rng: rng.uniform(1.5, 2.5, 2)),
     "GD202": lambda: healthy(goal=lambda rng: np.array([0.5, 0.5])),
     "GD203": lambda: judged(
-        with_observations(healthy(), desired_goal=lambda each, i: tiled(each, "achieved_goal") + 0.01)
+        changed(healthy(), desired_goal=lambda each, i: tiled(each, "achieved_goal") + 0.01)
     ),
-    "GD204": lambda: healthy(achieved=lambda positions, t: positions[min(t, 2)]),
+    "GD204": lambda: judged(
+        mapped(healthy(), lambda rows: rows[np.minimum(np.arange(len(rows)), 2)], "achieved_goal")
+    ),
     "GD206": lambda: with_goal_component(
-        with_observations(healthy(), way=lambda each, i: np.linspace(0, 1, len(each) + 1)[:, None]),
+        changed(healthy(), way=lambda each, i: np.linspace(0, 1, len(each) + 1)[:, None]),
         achieved_goal=lambda each, i: np.linspace(0, 5000, len(each) + 1),
         desired_goal=lambda each, i: 100 * i,
     ),
     "GD207": lambda: healthy(count=100, act=_past_far_goals, start=lambda rng: rng.uniform(0, (0.1, 1))),
     "GD208": lambda: judged(healthy(), radius=0.01),
     "GD210": passed_goals,
-    "GD302": lambda: with_rewards(healthy(), lambda each, i: each.rewards + 1),
-    "GD303": lambda: with_rewards(healthy(), lambda each, i: -distances(each)[1:] if i % 2 else each.rewards),
-    "GD304": lambda: with_rewards(healthy(), lambda each, i: distances(each)[1:]),
+    "GD302": lambda: changed(healthy(), rewards=lambda each, i: each.rewards + 1),
+    "GD303": lambda: changed(
+        healthy(), rewards=lambda each, i: -distances(each)[1:] if i % 2 else each.rewards
+    ),
+    "GD304": lambda: changed(healthy(), rewards=lambda each, i: distances(each)[1:]),
     "GD402": lambda: healthy(steps=4),
     "GD403": lambda: healthy(steps=1),
     "GD404": lambda: [replace(each, terminated=True, truncated=False) for each in healthy()],
@@ -321,31 +301,27 @@ EPISODES = {
         for number in range(40)
         for each in missed(healthy(count=1, steps=5 + number % 20, seed=number, act=at_random))
     ],
-    "GD501": lambda: with_observations(healthy(), observation=lambda each, i: np.ones((len(each) + 1, 2))),
-    "GD510": lambda: with_observations(
-        healthy(), observation=lambda each, i: np.random.default_rng(i).normal(size=(len(each) + 1, 2))
-    ),
-    "GD502": lambda: with_observations(
+    "GD501": lambda: changed(healthy(), observation=lambda each, i: np.ones((len(each) + 1, 2))),
+    "GD502": lambda: changed(
         healthy(), observation=lambda each, i: each.observations["observation"] * (1 if i else np.nan)
     ),
-    "GD503": lambda: with_observations(
-        healthy(), observation=lambda each, i: each.observations["observation"] * [1, 1e5]
-    ),
+    "GD503": lambda: mapped(healthy(), lambda rows: rows * [1, 1e5], "observation"),
     "GD504": lambda: healthy() + healthy(count=10),
-    "GD506": lambda: with_observations(
+    "GD506": lambda: changed(
         healthy(),
         observation=lambda each, i: np.hstack([
             each.observations["achieved_goal"],
             each.observations["desired_goal"] - each.observations["achieved_goal"],
         ]),
     ),
-    "GD507": lambda: shuffled(healthy()),
+    "GD507": _shuffled,
     "GD508": lambda: with_other_last_states(healthy()),
-    "GD511": lambda: with_observations(
-        healthy(), achieved_goal=lambda each, i: held(each.observations["achieved_goal"])
+    "GD509": lambda: changed(healthy(), actions=lambda each, i: later(each.actions, 0)),
+    "GD510": lambda: changed(
+        healthy(), observation=lambda each, i: np.random.default_rng(i).normal(size=(len(each) + 1, 2))
     ),
+    "GD511": lambda: mapped(healthy(), held, "achieved_goal"),
     "GD512": lambda: cut(healthy(10, 120)),
-    "GD509": lambda: with_actions(healthy(), lambda each, i: _moved(each.actions, 1, 0)),
 }
 """For each rule about episodes, a function that returns episodes with its cause."""
 
@@ -366,14 +342,9 @@ OPTIONS = {
     "GD609": {"relabeled_share": 0.0, "options": with_defaults({})},
     "GD610": {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.2, 40)))},
 }
-"""For rules about a run, options and history with the cause."""
+"""For rules about a run, options and history with the cause, for episodes of `EPISODES` or healthy ones."""
 
-PLANTED = {
-    code: lambda code=code: (EPISODES.get(code, healthy)(), OPTIONS.get(code, {}))
-    for code in EPISODES.keys() | OPTIONS.keys()
-}
-"""For each rule, a function that returns episodes and options with one cause."""
-
+# --- environments ---------------------------------------------------------------------------------
 
 PLACE = spaces.Box(-10, 10, (2,), np.float64)
 
@@ -413,6 +384,10 @@ class NeverSuccess(PointEnv):
     radius = -RADIUS
 
 
+class Unreachable(PointEnv):
+    offset = 3
+
+
 class WrongSign(PointEnv):
     """It rewards misses, and has no success flag."""
 
@@ -425,7 +400,3 @@ class WrongSign(PointEnv):
 
 FAULTY_ENVS = {"GD101": NoEffect, "GD304": WrongSign, "GD507": NeverSuccess}
 """For some rules, an environment with the cause."""
-
-
-class Unreachable(PointEnv):
-    offset = 3

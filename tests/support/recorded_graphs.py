@@ -21,9 +21,9 @@ def tensors_in(tree):
 class Recorder(TorchDispatchMode):
     """Records all operations, and the former values of memory that they change."""
 
-    def __init__(self, waits=()):
+    def __init__(self):
         super().__init__()
-        self.operations, self.before, self.waits = [], {}, waits
+        self.operations, self.before = [], {}
 
     @classmethod
     def _should_skip_dynamo(cls):

@@ -37,14 +37,9 @@ class OursOnDevice(Ours):
             termination=self.termination, **self._options, **given,
         )  # fmt: skip
 
-    def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect transitions until each environment has provided one, then add them in one call."""
-        self._steps.append(transition)
-        if len(self._steps) < self._num_envs:
-            return
-        *columns, infos = stacked(self._steps)
+    def _add_steps(self, steps: list[tuple[Any, ...]]) -> None:
+        *columns, infos = stacked(steps)
         obs, action, reward, last, terminated, truncated = map_tree(torch.tensor, tuple(columns))
-        self._steps = []
         if self._are_new.any():
             self.buffer.begin_episodes(obs, self._are_new)
         self._are_new = terminated | truncated

@@ -34,8 +34,11 @@ class Ours(ReplayAdapter):
         """Collect transitions until each environment has provided one, then add them in one call."""
         self._steps.append(transition)
         if len(self._steps) == self._num_envs:
-            self.buffer.add(*(transition if self._num_envs == 1 else stacked(self._steps)))
+            self._add_steps(self._steps)
             self._steps = []
+
+    def _add_steps(self, steps: list[tuple[Any, ...]]) -> None:
+        self.buffer.add(*(stacked(steps) if len(steps) > 1 else steps[0]))
 
     def sample(self, batch_size: int) -> dict[str, Any]:
         batch = self.buffer.sample(batch_size).to_numpy()

@@ -1,4 +1,4 @@
-"""Rules GD5xx: the recorded data are not suitable for learning."""
+"""Rules GD3xx and GD5xx: the recorded rewards or other data are not suitable for learning."""
 
 from __future__ import annotations
 
@@ -18,18 +18,79 @@ from her_wrappers.rules import Violation
 
 
 @rule(
+    "GD302",
+    fix="use rewards of -1 and 0; or do not clip targets (--no-clip-targets)",
+    threshold="any reward outside [-1, 0]: the value of a success would be clipped away",
+    source="clipping of targets: arXiv 1802.09464, appendix A",
+    needs=("episode", "clip_targets"),
+)
+def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
+    """Targets are clipped to the returns of rewards in [-1, 0], but rewards lie outside."""
+    low, high = float(facts.rewards.min()), float(facts.rewards.max())
+    if low < -1 or high > 0:
+        yield Violation(f"rewards range from {low:.4g} to {high:.4g}, but targets are clipped for [-1, 0]")
+
+
+@rule(
+    "GD303",
+    fix="record or train with one reward_type; a buffer must not be filled from both",
+    threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
+    "contradict each other in one critic",
+    needs=("episodes",),
+)
+def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
+    """Some episodes have dense rewards, and some have sparse rewards."""
+    rounded = np.round(facts.rewards, 6)
+    is_sparse = np.logical_and.reduceat(np.isin(rounded, (-1, 0, 1)), facts.offsets[:-1])
+    found = float(is_sparse.mean())
+    if 0.05 <= found <= 0.95:
+        yield Violation(
+            f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, the others do not"
+        )
+
+
+@rule(
+    "GD304",
+    fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
+    threshold="a lower mean reward of successes than of other steps, if rewards rise with the distance; a "
+    "correlation of reward and distance above 0.5; or two rewards, of which the higher one is given at "
+    "larger distances only",
+    needs=("episode",),
+)
+def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
+    """Rewards are higher where goals are missed or far away: the sign of the reward is wrong."""
+    if facts.has_flags and 0 < facts.flags.sum() < len(facts.flags):
+        reached = float(facts.rewards[facts.flags > 0].mean())
+        missed = float(facts.rewards[facts.flags == 0].mean())
+        if reached < missed and np.corrcoef(facts.rewards, facts.distances)[0, 1] > 0:  # not a wrong flag
+            yield Violation(
+                f"the mean reward is {reached:.3g} in steps with a success, and {missed:.3g} in other steps"
+            )
+            return
+    if facts.num_rewards == 2 and not facts.has_flags:
+        is_high = facts.rewards == facts.rewards.max()
+        near, far = float(facts.distances[~is_high].max()), float(facts.distances[is_high].min())
+        if near <= far:
+            yield Violation(
+                f"the reward is {facts.rewards.max():g} at distances of at least {far:.3g} to the goal, and "
+                f"{facts.rewards.min():g} at smaller ones"
+            )
+    if facts.num_rewards > 2 and np.ptp(facts.distances) > 0:
+        correlation = float(np.corrcoef(facts.rewards, facts.distances)[0, 1])
+        if correlation > 0.5:
+            yield Violation(f"rewards and distances to the goal have a correlation of {correlation:.2f}")
+
+
+@rule(
     "GD501",
-    "observation-constant",
-    "error",
-    meaning="The observation never changes, although the achieved goal does.",
     fix="compute the observation from the state after the step, and return a new array",
     threshold="all arrays of the observation (an error), or one of several (a warning), keep one value in "
     "all states",
     source="RHER (arXiv 2208.00843): goals without the position of the agent",
     needs=("episodes",),
-    implies=("GD510",),
 )
 def observation_constant(facts: Facts) -> Iterator[Violation]:
+    """The observation never changes, although the achieved goal does."""
     arrays = {name: values for name, values in facts.observation_ranges.items() if values.size}
     constant = [name for name, values in arrays.items() if not np.ptp(values, axis=0).any()]
     states = len(facts.rewards) + len(facts)
@@ -43,15 +104,12 @@ def observation_constant(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD502",
-    "not-finite",
-    "error",
-    meaning="Observations, goals, actions or rewards are NaN or infinite.",
     fix="find the step that divides by zero or diverges; one such batch makes all weights NaN",
     threshold="a single value",
     needs=("episode",),
-    implies=("GD608",),
 )
 def not_finite(facts: Facts) -> Iterator[Violation]:
+    """Observations, goals, actions or rewards are NaN or infinite."""
     for column, name in enumerate(("observation", "goals", "action", "reward")):
         rows = np.flatnonzero(facts.not_finite[:, column])
         if rows.size:
@@ -65,8 +123,7 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD503",
-    "observation-scale",
-    "warning",
+    severity="warning",
     meaning="Components of the observation are larger than the others by orders of magnitude, or goals are "
     "too large for the resolution of float32.",
     fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
@@ -100,9 +157,6 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD504",
-    "episodes-repeated",
-    "error",
-    meaning="Episodes, or their starts with their goals, are recorded several times.",
     fix="give each environment, worker and restart its own seed, for the first reset only; add each episode "
     "once",
     threshold="5 % of the episodes of at least 5 steps equal an earlier episode in their first observation "
@@ -111,6 +165,7 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
     needs=("episodes",),
 )
 def episodes_repeated(facts: Facts) -> Iterator[Violation]:
+    """Episodes, or their starts with their goals, are recorded several times."""
     hashes, different = facts.episode_hashes[facts.lengths >= 5], len(np.unique(facts.start_hashes))
     repeated = len(hashes) - len(np.unique(hashes))
     is_varied = all(np.ptp(each, axis=0).any() for each in (facts.starts, facts.desired))
@@ -123,15 +178,13 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD506",
-    "goal-in-observation",
-    "error",
-    meaning="The observation depends on the desired goal, so relabeled transitions contradict their goals.",
     fix="leave the desired goal and values computed from it out of 'observation'; agents get 'desired_goal'",
     threshold="components of the observation that determine the desired goal, or the distance to it, in all "
     "states of the first episodes",
     needs=("episode",),
 )
 def goal_in_observation(facts: Facts) -> Iterator[Violation]:
+    """The observation depends on the desired goal, so relabeled transitions contradict their goals."""
     sample: Any = facts.sample
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_goal_in_observation(sample.observations, episode_of_state):
@@ -140,9 +193,6 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD507",
-    "success-unlike-distance",
-    "error",
-    meaning="Success flags or rewards contradict the distances between achieved and desired goals.",
     fix="record flag, reward and both goals of the state after the step, in one unit and without rounding",
     threshold="the distances of the step before or after explain flags or rewards with less than a quarter "
     "of the errors of the distances of the same step (at least 5); steps succeed, but all rewards are equal; "
@@ -154,9 +204,9 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     "warning) flags and rewards have different radii, or goals are multiples of 0.1, 0.01 or 0.001, and the "
     "distances of successes and misses overlap by such a small number",
     needs=("episodes",),
-    implies=("GD103", "GD203", "GD204", "GD207", "GD208", "GD210"),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
+    """Success flags or rewards contradict the distances between achieved and desired goals."""
     success, last = facts.success, facts.offsets[1:] - 1
     sample: Any = facts.sample
     if facts.moves.any() and np.array_equal(*split_goals(sample.observations)[:2]):
@@ -281,8 +331,6 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD508",
-    "states-jump",
-    "error",
     meaning="Episodes contain states or goals of other episodes: a wrong last state, several episodes in "
     "one, or the goal of the previous episode in the first rows.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
@@ -292,7 +340,6 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     "steps; integer states count only if the desired goal changes, too; or 70 % of the episodes begin with "
     "the last goal of the previous episode, but not with its last state, and end with another goal",
     needs=("episodes", "components"),
-    implies=("GD507", "GD509", "GD512"),
 )
 def states_jump(facts: Facts) -> Iterator[Violation]:
     speeds, last = facts.speeds, facts.offsets[1:] - 1
@@ -329,9 +376,7 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD509",
-    "actions-unlike-motion",
-    "warning",
-    meaning="The state follows actions of other steps, or the effect of actions differs between episodes.",
+    severity="warning",
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or another effect is meant, the observation must show it; use one unit and order of actions",
     threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
@@ -340,9 +385,9 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     "two narrow groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most "
     "5 % of the effects between them, and no function of the first or of the mean state predicts the group",
     needs=("episodes",),
-    implies=("GD106",),
 )
 def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
+    """The state follows actions of other steps, or the effect of actions differs between episodes."""
     sample: Any = facts.sample
     shares = facts.effects[1] if facts.effects else {}
     best = max(shares, key=shares.__getitem__, default=0)
@@ -358,9 +403,7 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD510",
-    "achieved-goal-hidden",
-    "warning",
-    meaning="The observation does not show an achieved goal, such as an object, so agents do not see it.",
+    severity="warning",
     fix="put what determines the achieved goal, such as the position of the object, into 'observation'",
     threshold="predictions from the observation explain less than 25 % of the variance of the goal in other "
     "episodes, and either states with nearly equal observations have different goals, or the goal does not "
@@ -368,6 +411,7 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     needs=("episodes", "unsolved"),
 )
 def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
+    """The observation does not show an achieved goal, such as an object, so agents do not see it."""
     sample: Any = facts.sample
     episode_of_state = np.arange(len(sample)).repeat(sample.lengths + 1)
     if found := find_hidden_goal(sample.observations, episode_of_state):
@@ -376,16 +420,14 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD511",
-    "states-held",
-    "warning",
-    meaning="The achieved goal changes only in every second, third, ... step, as with a slow camera.",
+    severity="warning",
     fix="record one step for each new measurement, or estimate the state between measurements",
     threshold="the numbers of steps between changes of the achieved goal are multiples of one number above "
     "1, for at least 30 pairs of changes in 10 episodes",
     needs=("episodes",),
-    implies=("GD204", "GD507", "GD508", "GD509", "GD510"),
 )
 def states_held(facts: Facts) -> Iterator[Violation]:
+    """The achieved goal changes only in every second, third, ... step, as with a slow camera."""
     moved = np.flatnonzero(facts.speeds)
     episodes = np.searchsorted(facts.offsets, moved, side="right")
     gaps, same = np.diff(moved), np.diff(episodes) == 0
@@ -408,18 +450,15 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
 
 @rule(
     "GD512",
-    "episode-bounds-wrong",
-    "error",
-    meaning="Episodes are parts of a longer one, or have rows after their end.",
     fix="store whole episodes, and no rows that only fill an array",
     threshold="half of the episodes begin with the last state and the goal of one of the 16 episodes before, "
     "though goals vary; or a quarter of the episodes have the largest length and end with 3 or more steps of "
     "one state and one action, in different numbers, and these steps have other rewards (by a tenth of their "
     "range) or flags than the step before",
     needs=("episodes",),
-    implies=("GD103", "GD204", "GD207", "GD210", "GD402", "GD403", "GD404", "GD405", "GD507"),
 )
 def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
+    """Episodes are parts of a longer one, or have rows after their end."""
     starts, ends = facts.start_hashes, facts.end_hashes
     moved = starts != ends
     lags = range(1, min(17, len(facts)))  # parallel environments end their episodes in turn

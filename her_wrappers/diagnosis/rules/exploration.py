@@ -21,33 +21,27 @@ STILL_THRESHOLD = (
 
 @rule(
     "GD101",
-    "achieved-goal-never-moves",
-    "error",
-    meaning="In most episodes neither the achieved goal nor the rest of the observation changes.",
     fix="check that step() applies the action; enlarge the actions; explore more (dqn: --agent epsilon=0.4) "
     "(ddpg, td3: --agent noise=0.3) (sac, tqc: --agent temperature=0.2 --agent learn_temperature=false)",
     threshold=STILL_THRESHOLD,
     needs=("episodes", "unsolved"),
-    implies=("GD201", "GD204", "GD501"),
 )
 def achieved_goal_never_moves(facts: Facts) -> Iterator[Violation]:
+    """In most episodes neither the achieved goal nor the rest of the observation changes."""
     yield from _still_episodes(facts, is_observation_moved=False)
 
 
 @rule(
     "GD102",
-    "object-not-touched",
-    "error",
-    meaning="The agent moves, but in most episodes the achieved goal does not: the object is not touched.",
     fix="sample transitions with large TD errors more often (--prioritized); explore more (dqn, ddpg, td3: "
     "--agent epsilon=0.5) (sac, tqc: --agent temperature=0.05 --agent learn_temperature=false); train for "
     "more steps, or begin some episodes next to the object",
     threshold=STILL_THRESHOLD,
     source="RHER (arXiv 2208.00843), panda-gym #103",
     needs=("episodes", "unsolved"),
-    implies=("GD201", "GD204"),
 )
 def object_not_touched(facts: Facts) -> Iterator[Violation]:
+    """The agent moves, but in most episodes the achieved goal does not: the object is not touched."""
     yield from _still_episodes(facts, is_observation_moved=True)
 
 
@@ -68,9 +62,7 @@ def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Vio
 
 @rule(
     "GD103",
-    "no-success",
-    "warning",
-    meaning="No episode reaches its desired goal, except those that begin with the goal achieved.",
+    severity="warning",
     fix="begin with shorter ways to the goal (nearer starts or goals), enlarge the success radius, or train "
     "longer",
     threshold="no success in at least 10 episodes; relabeling works without successes, but evaluations then "
@@ -79,6 +71,7 @@ def _still_episodes(facts: Facts, *, is_observation_moved: bool) -> Iterator[Vio
     needs=("episodes", "success", "unsolved"),
 )
 def no_success(facts: Facts) -> Iterator[Violation]:
+    """No episode reaches its desired goal, except those that begin with the goal achieved."""
     if not facts.success_steps.size:
         solved = int(facts.is_success_episode.sum())
         begun = f", except {solved} that begin with their goal achieved" if solved else ""
@@ -90,16 +83,13 @@ def no_success(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD104",
-    "actions-never-vary",
-    "error",
-    meaning="All actions are the same, so nothing is explored.",
     fix="act with exploration while collecting: agent.act(observation, explore=True); add noise (ddpg, td3: "
     "--agent noise=0.2)",
     threshold="actions are equal in all of at least 50 steps",
     needs=("episodes", "unsolved"),
-    implies=("GD101", "GD504"),
 )
 def actions_never_vary(facts: Facts) -> Iterator[Violation]:
+    """All actions are the same, so nothing is explored."""
     low, high = facts.ranges["action"]
     if len(facts.rewards) >= 50 and low.size and (low == high).all():
         yield Violation(f"the action is {low.round(3).tolist()} in all {len(facts.rewards)} steps")
@@ -107,17 +97,14 @@ def actions_never_vary(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD105",
-    "actions-too-small",
-    "error",
-    meaning="The achieved goal follows the actions, but by so little that no episode gets near its goal.",
     fix="enlarge the effect of an action in step(), use the whole range of actions, sample nearer goals, or "
     "raise the time limit",
     threshold="no episode moves the achieved goal by more than 10 % of the median distance to the goal at "
     "the start, and a component of the actions has a correlation of at least 0.3 with changes of this goal",
     needs=("episodes", "effects", "unsolved"),
-    implies=("GD101", "GD102", "GD401"),
 )
 def actions_too_small(facts: Facts) -> Iterator[Violation]:
+    """The achieved goal follows the actions, but by so little that no episode gets near its goal."""
     way, largest = float(np.median(facts.start_distances)), float(facts.moves.max())
     if facts.unit_factor or facts.success_steps.size:
         return
@@ -131,9 +118,7 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD106",
-    "action-without-effect",
-    "info",
-    meaning="A component of the action has no effect on the observations.",
+    severity="info",
     fix="check that step() uses the component, and that the observation shows its effect; if the component "
     "is meant to have no effect, ignore this finding",
     threshold="all changes in this step and the next have a correlation below 4.5 standard errors "
@@ -142,6 +127,7 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
     needs=("effects", "unsolved"),
 )
 def action_without_effect(facts: Facts) -> Iterator[Violation]:
+    """A component of the action has no effect on the observations."""
     effects = facts.effects[0][1]
     if (effects >= CLEAR).mean() >= 0.5:
         for component in np.flatnonzero(effects == 0):

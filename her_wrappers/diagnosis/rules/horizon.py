@@ -15,18 +15,15 @@ FEW_SUCCESSES = 5
 
 @rule(
     "GD401",
-    "discount-too-short",
-    "error",
-    meaning="The horizon 1 / (1 - gamma) is shorter than the number of steps until a success.",
     fix="raise gamma to at least 1 - 1 / (number of steps until a success)",
     threshold="a horizon below the median number of steps until the first success (a warning), or below a "
     "third of it (an error): then a success changes the value of the start by less than "
     "gamma^(3 / (1 - gamma)) = 5 %. In episodes without a success, the number is estimated from the "
     "distance to the goal and the largest step seen",
     needs=("episodes", "gamma", "unsolved"),
-    implies=("GD601",),
 )
 def discount_too_short(facts: Facts) -> Iterator[Violation]:
+    """The horizon 1 / (1 - gamma) is shorter than the number of steps until a success."""
     successes = facts.success_steps
     missed = facts.steps_needed[~facts.is_success_episode] if facts.has_moved.mean() >= 0.5 else np.zeros(0)
     if len(successes) < FEW_SUCCESSES and not len(missed):
@@ -42,17 +39,14 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD402",
-    "time-limit-too-short",
-    "error",
-    meaning="Episodes are truncated before the goal can be reached.",
     fix="raise the time limit: max_steps= of the environment, or max_episode_steps= of gym.make",
     threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
     "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
     "episodes succeed (a warning)",
     needs=("episodes", "unsolved"),
-    implies=("GD103", "GD601"),
 )
 def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
+    """Episodes are truncated before the goal can be reached."""
     limit = facts.time_limit
     if limit is None:  # estimated
         lengths = facts.lengths[facts.truncated & ~facts.terminated]
@@ -80,16 +74,13 @@ def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD403",
-    "one-step-episodes",
-    "error",
-    meaning="Most episodes have one step, so a step can be relabeled only with its own next state.",
     fix="return terminated=False until the task ends; call reset() only after terminated or truncated",
     threshold="50 % of the episodes",
     source="highway-env episodes that end in a crash at once: HighwayEnv #457",
     needs=("episodes",),
-    implies=("GD402", "GD404"),
 )
 def one_step_episodes(facts: Facts) -> Iterator[Violation]:
+    """Most episodes have one step, so a step can be relabeled only with its own next state."""
     found = float((facts.lengths == 1).mean())
     if found >= 0.5:
         yield Violation(f"{found:.1%} of {len(facts)} episodes have one step")
@@ -97,8 +88,6 @@ def one_step_episodes(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD404",
-    "time-limit-terminates",
-    "error",
     meaning="Failed episodes are recorded as terminated at the time limit, so that the value of their last "
     "state is 0.",
     fix="return truncated=True, terminated=False at the time limit, or pass max_episode_steps= to "
@@ -107,9 +96,8 @@ def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     "of this length is truncated; shorter episodes may be truncated, such as by the end of an epoch",
     source="arXiv 1712.00378; checker rule GE208",
     needs=("episodes", "success"),
-    implies=("GD405",),
 )
-def limit_terminates(facts: Facts) -> Iterator[Violation]:
+def time_limit_terminates(facts: Facts) -> Iterator[Violation]:
     failed = ~facts.final_success
     longest = int(facts.lengths.max())
     at_limit, ended = failed & (facts.lengths == longest), failed & facts.terminated
@@ -119,15 +107,13 @@ def limit_terminates(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD405",
-    "failures-terminate",
-    "warning",
-    meaning="Most episodes terminate without a success, such as by a crash, before a goal is reached.",
+    severity="warning",
     fix="end episodes less often, give failures a lower reward, or start in safer states",
     threshold="90 % of the episodes",
     needs=("episodes", "success", "unsolved"),
-    implies=("GD103",),
 )
 def failures_terminate(facts: Facts) -> Iterator[Violation]:
+    """Most episodes terminate without a success, such as by a crash, before a goal is reached."""
     found = float((facts.terminated & ~facts.final_success).mean())
     if found >= 0.9:
         yield Violation(

@@ -12,17 +12,14 @@ from her_wrappers.rules import Violation
 
 @rule(
     "GD601",
-    "values-at-lower-bound",
-    "error",
-    meaning="The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable.",
     fix="first fix the findings about goals; relabel with later goals (--goal-selection-strategy future); "
     "lower the learning rate (--agent learning_rate=3e-4)",
     threshold="95 % of -1 / (1 - gamma); then no transition of a batch is followed by a success",
     source="clipping of targets: arXiv 1802.09464, appendix A",
     needs=("history", "gamma", "clip_targets", "unsolved"),
-    implies=("GD605",),
 )
 def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
+    """The mean Q value is at the lowest value that clipped targets allow: all goals look unreachable."""
     for value in facts.column("q_mean")[-1:]:
         if -1.5 * facts.horizon < value <= -0.95 * facts.horizon:
             yield Violation(
@@ -32,18 +29,15 @@ def values_at_lower_bound(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD602",
-    "values-diverge",
-    "error",
-    meaning="The mean Q value is larger than any return that the rewards allow: the critic diverges.",
     fix="clip targets if rewards lie in [-1, 0] (--clip-targets); lower the learning rate "
     "(--agent learning_rate=3e-4); lower tau (--agent tau=0.005)",
     threshold="twice the largest absolute reward divided by (1 - gamma), since the entropy of SAC adds to "
     "the value",
     source="arXiv 2312.05787 (bounded values with HER)",
     needs=("history", "gamma"),
-    implies=("GD601",),
 )
 def values_diverge(facts: Facts) -> Iterator[Violation]:
+    """The mean Q value is larger than any return that the rewards allow: the critic diverges."""
     bound = 2 * _largest_reward(facts) * facts.horizon
     for value in facts.column("q_mean")[-1:]:
         if abs(value) > bound:
@@ -57,8 +51,6 @@ def _largest_reward(facts: Facts) -> float:
 
 @rule(
     "GD603",
-    "temperature-unsuitable",
-    "error",
     meaning="The temperature of SAC is so low that the agent stopped exploring before it succeeded, or so "
     "high that the entropy outweighs the rewards.",
     fix="keep the temperature constant (sac, tqc: --agent temperature=0.05 --agent learn_temperature=false)",
@@ -68,7 +60,6 @@ def _largest_reward(facts: Facts) -> float:
     "ten steps",
     source="SAC: arXiv 1812.05905; docs/results/ablation.md",
     needs=("history", "unsolved"),
-    implies=("GD605",),
 )
 def temperature_unsuitable(facts: Facts) -> Iterator[Violation]:
     largest = _largest_reward(facts)
@@ -82,10 +73,7 @@ def temperature_unsuitable(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD605",
-    "critic-settles-without-success",
-    "warning",
-    meaning="The loss of the critic fell, but the success rate stayed flat: the critic predicts failure "
-    "well.",
+    severity="warning",
     fix="change the collected data, not the updates: explore more, use nearer goals, or add demonstrations",
     threshold="the last loss is below a fifth of the largest, and the success rate is at most 5 % in all of "
     "at least 5 evaluations",
@@ -93,6 +81,7 @@ def temperature_unsuitable(facts: Facts) -> Iterator[Violation]:
     needs=("history", "unsolved"),
 )
 def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
+    """The loss of the critic fell, but the success rate stayed flat: the critic predicts failure well."""
     rates = facts.column("success_rate")
     losses = facts.column("critic_loss") if facts.column("critic_loss").size else facts.column("loss")
     if len(rates) < 5 or len(losses) < 5 or rates.max() > 0.05:
@@ -106,17 +95,14 @@ def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD606",
-    "few-updates",
-    "error",
-    meaning="The agent is updated too rarely for the steps that it collects.",
     fix="update the agent more often (--updates-per-step 0.5); enlarge the batches (--batch-size 256)",
     threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
     "the default of `her train` is 32, and that of openai/baselines is 102",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
     needs=("history", "unsolved"),
-    implies=("GD605",),
 )
 def few_updates(facts: Facts) -> Iterator[Violation]:
+    """The agent is updated too rarely for the steps that it collects."""
     steps, updates, batch = facts.column("env_steps"), facts.column("updates"), facts.batch_size
     if not steps.size or not updates.size or not batch or steps[-1] <= 0:
         return
@@ -131,18 +117,15 @@ def few_updates(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD607",
-    "evaluation-disagrees",
-    "error",
-    meaning="Episodes succeed while collecting, but not in evaluations.",
     fix="compare the two environments and their options; check that the deterministic action is inside the "
     "action space; lower the temperature (sac, tqc: --agent temperature=0.05 --agent "
     "learn_temperature=false)",
     threshold="a difference of 0.4 on average over the last 3 evaluations; exploration lowers the success "
     "rate, and does not raise it",
     needs=("history",),
-    implies=("GD605",),
 )
 def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
+    """Episodes succeed while collecting, but not in evaluations."""
     rows = [row for row in facts.history if "collected_success" in row and "success_rate" in row][-3:]
     if len(rows) == 3:
         collected, evaluated = (
@@ -156,15 +139,13 @@ def evaluation_disagrees(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD608",
-    "losses-not-finite",
-    "error",
-    meaning="A loss or a value of the run is NaN or infinite; the weights of the agent are lost.",
     fix="look for NaN in the data (GD502); lower the learning rate (--agent learning_rate=3e-4); continue "
     "from best.pt",
     threshold="a single value",
     needs=("history",),
 )
 def losses_not_finite(facts: Facts) -> Iterator[Violation]:
+    """A loss or a value of the run is NaN or infinite; the weights of the agent are lost."""
     for row in facts.history:
         wrong = [name for name, value in row.items() if not np.isfinite(value)]
         if wrong:
@@ -177,18 +158,15 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD609",
-    "option-far-from-default",
-    "error",
-    meaning="An option of the run is far outside the range in which agents learn.",
     fix="omit the option, so that its default is used",
     threshold="a warning for fewer than 20 % relabeled transitions, for a horizon 1 / (1 - gamma) of over "
     "1,000 steps and 20 times the episode length, and outside the usual range that her_agents declares with "
     "the option; an error for no relabeled transitions with sparse rewards, for gamma 1, and beyond 10 times "
     "the range",
     needs=("options", "unsolved"),
-    implies=("GD601", "GD605"),
 )
 def option_far_from_default(facts: Facts) -> Iterator[Violation]:
+    """An option of the run is far outside the range in which agents learn."""
     share, gamma = facts.relabeled_share or 0, facts.gamma
     if share < 0.2:
         yield Violation(
@@ -219,15 +197,14 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD610",
-    "success-rises-slowly",
-    "info",
-    meaning="The success rate rises, but so slowly that the run needs more than twice its steps.",
+    severity="info",
     fix="see which goals fail with `her evaluate`; change one option at a time, as in docs/tuning.md",
     threshold="the latest third of at least 10 evaluations is 0.05 above the first (means), and at the slope "
     "of the latest half, a success rate of 0.9 needs more evaluations than the run has",
     needs=("history", "unsolved"),
 )
 def success_rises_slowly(facts: Facts) -> Iterator[Violation]:
+    """The success rate rises, but so slowly that the run needs more than twice its steps."""
     rates = facts.column("success_rate")
     if len(rates) >= 10:
         first, latest = (float(part.mean()) for part in np.array_split(rates, 3)[::2])

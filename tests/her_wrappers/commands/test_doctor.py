@@ -10,13 +10,13 @@ import pytest
 from her_wrappers import EpisodeArchive
 from her_wrappers.diagnosis.html import _draw_distances as draw_distances
 from her_wrappers.diagnosis.targets import read_target
-from tests.support.commands import SMALL, fails, her, succeeds
-from tests.support.diagnosis import PLANTED, healthy
+from tests.support.commands import SMALL, fails, her, succeeds, write_options
+from tests.support.diagnosis import EPISODES, healthy
 
 
 def archive_of(code, folder):
     with EpisodeArchive(folder) as archive:
-        archive.add_episodes(healthy() if code is None else PLANTED[code]()[0])
+        archive.add_episodes(healthy() if code is None else EPISODES[code]())
     return folder
 
 

@@ -10,7 +10,7 @@ from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
 from her_wrappers.diagnosis.diagnose import COMMAND, applicable
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.recording.episodes import Episodes
-from tests.support.diagnosis import PLANTED
+from tests.support.diagnosis import EPISODES
 
 COMMANDS = sorted(
     {found.groups() for rule in DIAGNOSIS_RULES.values() for found in COMMAND.finditer(rule.fix)}, key=str
@@ -29,9 +29,8 @@ def test_all_options_in_fixes_are_in_parentheses():
     assert not [code for code, rule in DIAGNOSIS_RULES.items() if "--" in COMMAND.sub("", rule.fix)]
 
 
-def fix_of(code, **config):
-    """Return the fix that a run with a config gets."""
-    return applicable(DIAGNOSIS_RULES[code].fix, with_defaults(config))
+CONSTANT = {"temperature": 0.05, "learn_temperature": False}
+MIXED = {"future": 0.75, "random": 0.25}
 
 
 @pytest.mark.parametrize(
@@ -42,44 +41,31 @@ def fix_of(code, **config):
         ("GD102", {"algo": "td3"}, "epsilon", True),
         ("GD102", {"algo": "td3", "agent": {"epsilon": 0.7}}, "epsilon", False),
         ("GD102", {"algo": "tqc", "agent": {"temperature": 0.05}}, "learn_temperature=false", True),
-        (
-            "GD102",
-            {"algo": "tqc", "agent": {"temperature": 0.05, "learn_temperature": False}},
-            "--agent",
-            False,
-        ),
+        ("GD102", {"algo": "tqc", "agent": CONSTANT}, "--agent", False),
         ("GD601", {"algo": "sac", "goal_selection_strategy": "final"}, "--goal-selection-strategy", True),
         ("GD601", {"algo": "sac", "agent": {"learning_rate": 1e-4}}, "learning_rate", False),
         ("GD601", {"algo": "sac", "agent": {"learning_rate": 5e-4}}, "learning_rate", True),
-        (
-            "GD204",
-            {"algo": "sac", "goal_selection_strategy": {"future": 0.75, "random": 0.25}},
-            "--goal",
-            False,
-        ),
+        ("GD204", {"algo": "sac", "goal_selection_strategy": MIXED}, "--goal", False),
         ("GD602", {"algo": "sac", "clip_targets": False}, "--clip-targets", True),
+        ("GD603", {"algo": "sac", "agent": CONSTANT}, "docs/tuning.md", True),  # nothing else is left
         ("GD606", {"algo": "sac", "updates_per_step": 1}, "--updates-per-step", False),
         ("GD606", {"algo": "sac", "updates_per_step": 1}, "--batch-size", True),
     ],
 )
 def test_options_that_a_run_has_are_left_out_of_a_fix(code, config, option, is_named):
-    assert (option in fix_of(code, **config)) == is_named
-
-
-def test_a_fix_of_which_nothing_is_left_names_the_page_on_tuning():
-    constant = {"temperature": 0.05, "learn_temperature": False}
-    assert "docs/tuning.md" in fix_of("GD603", algo="sac", agent=constant)
+    assert (option in applicable(DIAGNOSIS_RULES[code].fix, with_defaults(config))) == is_named
 
 
 @pytest.mark.parametrize(("config", "is_named"), [({}, True), ({"algo": "sac", "prioritized": True}, False)])
 def test_a_report_has_only_advice_that_its_run_does_not_follow(config, is_named):
     options = with_defaults(config) if config else {}
-    [finding] = diagnose(Facts.of("run", [Episodes.of(PLANTED["GD102"]()[0])], options=options)).findings
+    [finding] = diagnose(Facts.of("run", [Episodes.of(EPISODES["GD102"]())], options=options)).findings
     assert ("--prioritized" in finding.fix) == is_named
 
 
-def far_options(**config):
-    return diagnose(Facts.of("run", [], options=with_defaults(config), relabeled_share=0.8), select="GD609")
+def unusual_options(**config):
+    facts = Facts.of("run", [], options=with_defaults(config), relabeled_share=0.8)
+    return [(each.subject, each.severity) for each in diagnose(facts, select="GD609").findings]
 
 
 @pytest.mark.parametrize(
@@ -91,31 +77,28 @@ def far_options(**config):
         ("dqn", "hidden", [8], "warning"),
         ("td3", "action_l2", 1e5, "error"),
         ("ddpg", "action_l2", 0, None),
-        ("sac", "learning_rate", 0.5, "error"),
         ("sac", "target_entropy", None, None),
         ("mine.py:Agent", "learning_rate", 0.5, None),
     ],
 )
 def test_an_option_of_the_agent_is_judged_by_its_usual_range(algo, name, value, severity):
-    found = [(each.subject, each.severity) for each in far_options(algo=algo, agent={name: value}).findings]
-    assert found == ([] if severity is None else [(f"agent.{name}", severity)])
+    expected = [] if severity is None else [(f"agent.{name}", severity)]
+    assert unusual_options(algo=algo, agent={name: value}) == expected
 
 
 @pytest.mark.parametrize(
-    ("config", "severity"),
+    ("config", "expected"),
     [
-        ({"buffer_size": 60, "steps": 100_000}, "error"),
-        ({"buffer_size": 3000, "steps": 100_000}, "warning"),
-        ({"buffer_size": 300, "steps": 300}, None),
-        ({"n_steps": 1000}, "error"),
+        ({"buffer_size": 60, "steps": 100_000}, [("buffer_size", "error")]),
+        ({"buffer_size": 3000, "steps": 100_000}, [("buffer_size", "warning")]),
+        ({"buffer_size": 300, "steps": 300}, []),
+        ({"n_steps": 1000}, [("n_steps", "error")]),
     ],
 )
-def test_an_option_of_the_run_is_judged_by_its_usual_range(config, severity):
-    assert [each.severity for each in far_options(algo="sac", **config).findings] == [severity][
-        : severity is not None
-    ]
+def test_an_option_of_the_run_is_judged_by_its_usual_range(config, expected):
+    assert unusual_options(algo="sac", **config) == expected
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_all_options_of_a_recipe_are_usual(name):
-    assert not far_options(**read_recipe(name).options).findings
+    assert not unusual_options(**read_recipe(name).options)

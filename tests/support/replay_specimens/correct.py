@@ -5,27 +5,44 @@ import numpy as np
 from tests.support.replay_specimens.reference import Demonstrated, Full, Reference
 
 
-class RelabelsWhenStoring(Reference):
-    """The original and k relabeled copies of every transition are stored, as in cpprb and garage."""
+class Unusual(Reference):
+    """Relabeled rows come first, in a number that is rounded randomly; no transition is in a batch twice.
 
-    offers = Reference.offers - {"random", "save", "save generator"}
+    Batches have float32 rewards, float flags and read-only arrays. compute_reward is called for each row,
+    which is slow (HB390, a note). The strategy episode may choose the first state, and random evicted goals.
+    """
+
+    goals = ()
+
+    def sample(self, batch_size):
+        self.count = int(batch_size * self.k / (self.k + 1) + self.rng.random())
+        is_enough = len(self.rows) >= batch_size
+        self.order = self.rng.permutation(len(self.rows)).tolist() if is_enough else []
+        batch = super().sample(batch_size)
+        batch |= {"reward": batch["reward"].astype(np.float32), "terminated": batch["terminated"] * 1.0}
+        for values in batch.values():
+            values.flags.writeable = False
+        return batch
+
+    def choose(self):
+        return self.rows[self.order.pop()] if self.order else super().choose()
+
+    def is_relabeled(self, episode, t, i, batch_size):
+        return i < self.count
+
+    def goal(self, episode, t):
+        if self.strategy == "random":
+            return self.goals[self.rng.integers(len(self.goals))]
+        if self.strategy == "episode" and self.rng.integers(len(episode) + 1) == 0:
+            return episode[0]["obs"]["achieved_goal"]
+        return super().goal(episode, t)
 
     def store(self, episode):
-        self.episodes.append(episode)
-        for t, step in enumerate(episode):
-            own = self.row(step, step["obs"]["desired_goal"], relabeled=False)
-            copies = [self.row(step, self.goal(episode, t), relabeled=True) for _ in range(self.k)]
-            self.rows += [[own, *copies]]
-        while len(self.rows) > self.buffer_size:
-            self.evict()
+        super().store(episode)
+        self.goals = [*self.goals, *(step["next_obs"]["achieved_goal"] for step in episode)]
 
-    def sample_row(self, i, batch_size):
-        copies = self.rows[self.rng.integers(len(self.rows))]
-        return copies[self.rng.integers(len(copies))]
-
-
-class RewardsRowByRow(Reference):
-    """compute_reward is called for each row, which is correct but slow: HB390 with severity info."""
+    def state(self):
+        return super().state() | {"goals": self.goals}
 
     def rewards(self, batch, infos):
         goals = zip(batch["next_achieved_goal"], batch["desired_goal"], infos, strict=True)
@@ -43,64 +60,14 @@ class RecomputesOriginalRewards(Reference):
         return row | {"reward": np.array(reward)}
 
 
-class EpisodeWithFirstState(Reference):
-    """The strategy episode may choose the first state too."""
-
-    def goal(self, episode, t):
-        if self.strategy == "episode" and self.rng.integers(len(episode) + 1) == 0:
-            return episode[0]["obs"]["achieved_goal"]
-        return super().goal(episode, t)
-
-
-class RelabeledRowsFirst(Reference):
-    """Relabeled rows come first, and their number is rounded randomly, as in `HindsightReplayBuffer`."""
-
-    def sample(self, batch_size):
-        self.count = int(batch_size * self.k / (self.k + 1) + self.rng.random())
-        return super().sample(batch_size)
-
-    def is_relabeled(self, episode, t, i, batch_size):
-        return i < self.count
-
-
-class KeepsTerminations(Reference):
-    """Relabeled rows keep recorded terminations, which the attribute ``termination`` documents."""
-
-    termination = "keep"
-
-    def terminated(self, step, goal):
-        return step["terminated"]
-
-
-class NeverTerminates(Reference):
-    termination = "never"
-
-    def terminated(self, step, goal):
-        return False
-
-
-class NoTerminations(Reference):
-    """Batches have no terminations, as in OpenAI baselines, which clips targets instead."""
+class NoTerminations(RecomputesOriginalRewards):
+    """Batches have no terminations either, since OpenAI baselines clips targets instead."""
 
     termination = None
 
     def sample(self, batch_size):
         batch = super().sample(batch_size)
         del batch["terminated"]
-        return batch
-
-
-class Float32Rewards(Reference):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        return batch | {"reward": batch["reward"].astype(np.float32), "terminated": batch["terminated"] * 1.0}
-
-
-class ReadOnlyBatches(Reference):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        for values in batch.values():
-            values.flags.writeable = False
         return batch
 
 
@@ -159,7 +126,10 @@ class Ring(Reference):
 
 
 class StratifiedPriorities(Full):
-    """Each row of a batch is sampled from another part of the sum of the priorities."""
+    """Each row of a batch is sampled from another part of the sum of the priorities.
+
+    Weights are not normalized. One place stays free, as in a ring that is never quite full.
+    """
 
     def sample_row(self, i, batch_size):
         self.part = i, batch_size
@@ -172,6 +142,14 @@ class StratifiedPriorities(Full):
             self.sums = np.cumsum([self.priority(episode[t]) for episode, t in self.rows])
         place = (self.part[0] + self.rng.random()) / self.part[1]
         return self.rows[np.searchsorted(self.sums, place * self.sums[-1])]
+
+    def store(self, episode):
+        super().store(episode)
+        while len(self.rows) >= self.buffer_size and len(self.episodes) > 1:
+            self.evict()
+
+    def weights(self, priorities):
+        return 3 / priorities
 
 
 class SystematicPriorities(Full):
@@ -187,76 +165,34 @@ class SystematicPriorities(Full):
         return self.rows[self.chosen.pop()]
 
 
-class PrioritizedCopies(RelabelsWhenStoring):
-    """Stored copies have priorities of their own, and indices that later copies use again."""
+class PrioritizedCopies(Reference):
+    """The original and k relabeled copies of every transition are stored, as in cpprb and garage.
 
-    offers = RelabelsWhenStoring.offers | {"priorities"}
+    Copies have priorities of their own, and indices that later copies use again.
+    """
+
+    offers = Reference.offers - {"random", "save", "save generator"} | {"priorities"}
     evicts = "steps"
 
     def store(self, episode):
         first = len(self.rows) and self.rows[-1][-1]["index"] + 1
-        super().store(episode)
+        for t, step in enumerate(episode):
+            own = self.row(step, step["obs"]["desired_goal"], relabeled=False)
+            copies = [self.row(step, self.goal(episode, t), relabeled=True) for _ in range(self.k)]
+            self.rows += [[own, *copies]]
         slots = self.buffer_size * (self.k + 1)
         for i, copy in enumerate(copy for copies in self.rows[-len(episode) :] for copy in copies):
             copy["index"] = (first + i) % slots
             self.priorities.pop(copy["index"], None)
-
-    def evict(self):
-        del self.rows[0]
+        del self.rows[: -self.buffer_size]
 
     def sample_row(self, i, batch_size):
         while True:
-            row = super().sample_row(i, batch_size)
+            copies = self.rows[self.rng.integers(len(self.rows))]
+            row = copies[self.rng.integers(len(copies))]
             if self.rng.random() < self.priorities.get(row["index"], 20.0) / 20:
                 return row
 
 
-class WithoutReplacement(Reference):
-    """A batch has no transition twice, if enough are stored."""
-
-    def sample(self, batch_size):
-        count = len(self.rows)
-        self.order = self.rng.permutation(count) if count >= batch_size else None
-        return super().sample(batch_size)
-
-    def sample_row(self, i, batch_size):
-        self.place = i
-        return super().sample_row(i, batch_size)
-
-    def choose(self):
-        return super().choose() if self.order is None else self.rows[self.order[self.place]]
-
-
-class RandomOfAllEpisodes(Reference):
-    """The strategy random uses achieved goals of the whole run, evicted ones too."""
-
-    def goal(self, episode, t):
-        if self.strategy != "random":
-            return super().goal(episode, t)
-        return self.goals[self.rng.integers(len(self.goals))]
-
-    def store(self, episode):
-        super().store(episode)
-        self.goals = getattr(self, "goals", [])
-        self.goals += [step["next_obs"]["achieved_goal"] for step in episode]
-
-    def state(self):
-        return super().state() | {"goals": self.goals}
-
-
-class KeepsRoomForOneStep(Full):
-    """A buffer with a free slot, like a ring that is never quite full; it stores the newest episode."""
-
-    def store(self, episode):
-        super().store(episode)
-        while len(self.rows) >= self.buffer_size and len(self.episodes) > 1:
-            self.evict()
-
-
-class WeightsAreNotNormalized(Full):
-    def weights(self, priorities):
-        return 3 / priorities
-
-
-HERE = [each for each in tuple(globals().values()) if getattr(each, "__module__", "") == __name__]
-CORRECT = [Full, Demonstrated, *HERE]
+PRIORITIZED = [StratifiedPriorities, SystematicPriorities, PrioritizedCopies]
+CORRECT = [Full, Demonstrated, Unusual, NoTerminations, SamplesOpenEpisodes, Ring, *PRIORITIZED]

@@ -44,6 +44,28 @@ class EpisodeAsLongAsTheBufferIsLost(Reference, code="HB722"):
             super().store(episode)
 
 
+class OneStepEpisodesAreLost(Reference, code="HB708"):
+    def store(self, episode):
+        if len(episode) > 1:
+            super().store(episode)
+
+
+class CrashesAreNeverStored(Reference, code="HB702"):
+    def store(self, episode):
+        if not episode[-1]["crashed"]:
+            super().store(episode)
+
+
+class BothFlagsStoreTwice(Reference, code="HB205", scenario="ends of episodes"):
+    def add(self, *transition, env_index=0):
+        super().add(*transition, env_index=env_index)
+        if transition[4] and transition[5]:
+            self.rows += self.rows[-len(self.episodes[-1]) :]
+
+
+# --- open episodes and several environments --------------------------------------------------------
+
+
 class OpenEpisodesHaveOldGoals(SamplesOpenEpisodes, code="HB123"):
     offers = Reference.offers
 
@@ -66,9 +88,20 @@ class InterruptedEpisodesAreJoined(Reference, code="HB124"):
             super().end_episode(env_index)
 
 
+class EndEndsAllEpisodes(Reference, code="HB124"):
+    def end_episode(self, env_index=0):
+        last = self.open[env_index][-1]
+        is_interrupted = not (last["terminated"] or last["truncated"])
+        for index in [i for i, steps in enumerate(self.open) if steps] if is_interrupted else [env_index]:
+            super().end_episode(index)
+
+
 class EnvironmentsAreJoined(Reference, code="HB125"):
     def add(self, *transition, env_index=0):
         super().add(*transition)
+
+
+# --- memory of arguments and batches ---------------------------------------------------------------
 
 
 class ObservationsAreReshaped(Reference, code="HB607"):
@@ -86,7 +119,13 @@ class ArgumentsAreNotCopied(Reference, code="HB527"):
         step |= {"obs": obs, "action": action, "next_obs": next_obs}
 
 
-class IndexIsOverwritten(Full, code="HB608"):
+class InfosAreNotCopied(Reference, code="HB327"):
+    def add(self, *transition, env_index=0):
+        super().add(*transition, env_index=env_index)
+        (self.open[env_index] or self.episodes[-1])[-1]["info"] = transition[-1]
+
+
+class IndexIsOverwritten(Full, code="HB608", scenario="set priorities"):
     """The index is overwritten by the next batch if there are priorities, as in cpprb."""
 
     def sample(self, batch_size):
@@ -97,6 +136,34 @@ class IndexIsOverwritten(Full, code="HB608"):
         index = self.memory.setdefault(batch_size, batch["index"])
         index[...] = batch["index"]
         return batch | {"index": index}
+
+
+class BatchesAreOverwrittenByAdding(Reference, code="HB608", scenario="full buffer"):
+    """The last batch shares memory with the storage, which new transitions overwrite."""
+
+    batch = None
+
+    def store(self, episode):
+        super().store(episode)
+        if self.batch is not None:
+            self.batch["reward"][:] = 9
+
+    def sample(self, batch_size):
+        self.batch = super().sample(batch_size)
+        return self.batch
+
+
+class BatchOfOneRowIsShared(Reference, code="HB528"):
+    def row(self, step, goal, relabeled):
+        self.last = step["obs"]["observation"]
+        return super().row(step, goal, relabeled)
+
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        return batch | {"observation": self.last[None]} if batch_size == 1 else batch
+
+
+# --- random numbers --------------------------------------------------------------------------------
 
 
 class SeedIsNotUsed(Reference, code="HB601"):
@@ -128,6 +195,23 @@ class GlobalGeneratorIsSeeded(Reference, code="HB603"):
         np.random.seed(options["seed"])  # noqa: NPY002 - the fault
 
 
+class SaveForgetsGenerator(Reference, code="HB606"):
+    def load(self, path):
+        rng = self.rng
+        super().load(path)
+        self.rng = rng
+
+
+class AddingToALoadedBufferForgetsTheSequence(Reference, code="HB606"):
+    def store(self, episode):
+        super().store(episode)
+        if self.is_loaded:
+            self.rng.random()
+
+
+# --- files -----------------------------------------------------------------------------------------
+
+
 class SaveForgetsOldEpisodes(Reference, code="HB730"):
     def state(self):
         return super().state() | {"episodes": self.episodes[-6:]}
@@ -140,8 +224,24 @@ class LoadMixesUpEpisodes(Reference, code="HB130"):
         self.rows = [(whole, t) for t in range(len(whole))]
 
 
-class SaveForgetsGenerator(Reference, code="HB606"):
+class LoadAppends(Reference, code="HB731"):
+    offers = Reference.offers - {"save generator"}
+
     def load(self, path):
-        rng = self.rng
+        old, rng = self.episodes, self.rng
         super().load(path)
         self.rng = rng
+        self.episodes = old + self.episodes
+        self.rows = [(episode, t) for episode in self.episodes for t in range(len(episode))]
+
+
+class LoadForgetsCapacity(Reference, code="HB730"):
+    def load(self, path):
+        super().load(path)
+        self.buffer_size = 10**6
+
+
+class OpenEpisodesAreLostByLoad(Reference, code="HB730"):
+    def load(self, path):
+        super().load(path)
+        self.open = [[] for _ in self.open]

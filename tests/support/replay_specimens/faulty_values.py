@@ -1,8 +1,44 @@
-"""Buffers with one fault in their rewards, terminations, returns or priorities."""
+"""Buffers with one fault in a field of their rows: observations, rewards, ends or returns."""
 
 import numpy as np
 
+from tests.support.replay_specimens.correct import RecomputesOriginalRewards
 from tests.support.replay_specimens.reference import Full, Reference
+
+
+class NextStateOfAnotherStep(Reference, code="HB501"):
+    def row(self, step, goal, relabeled):
+        other, t = self.rows[self.rng.integers(len(self.rows))]
+        return super().row(step | {"next_obs": other[t]["next_obs"]}, goal, relabeled)
+
+
+class GoalsAreFloat32(Reference, code="HB501"):
+    def sample(self, batch_size):
+        batch = super().sample(batch_size)
+        goals = {key: values.astype(np.float32) for key, values in batch.items() if "goal" in key}
+        return batch | (goals if batch["desired_goal"].dtype == np.float64 else {})
+
+
+class ObservationsAreHalf(Reference, code="HB501"):
+    def row(self, step, goal, relabeled):
+        row = super().row(step, goal, relabeled)
+        halves = {key: row[key].astype(np.float16) for key in ("observation", "next_observation")}
+        return row | {key: value.astype(np.float32) for key, value in halves.items()}
+
+
+class ImagesAreScaled(Reference, code="HB106"):
+    def goal(self, episode, t):
+        goal = super().goal(episode, t)
+        return goal / 255 if goal.dtype == np.uint8 else goal
+
+
+class DiscreteGoalsAreInt8(Reference, code="HB107"):
+    def goal(self, episode, t):
+        goal = super().goal(episode, t)
+        return goal.astype(np.int8) if goal.dtype == np.int64 else goal
+
+
+# --- rewards and infos -----------------------------------------------------------------------------
 
 
 class RewardsAreOfPresentGoals(Reference, code="HB301"):
@@ -21,13 +57,8 @@ class OriginalRewardsAreZero(Reference, code="HB301"):
         return row if relabeled else row | {"reward": np.array(0.0)}
 
 
-class OriginalRewardsAreRecomputed(Reference, code="HB304"):
-    """Rewards of original rows are recomputed, as in OpenAI baselines."""
-
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        reward = self.env.compute_reward(row["next_achieved_goal"], goal, row["info"])
-        return row | {"reward": np.array(reward)}
+class OriginalRewardsAreRecomputed(RecomputesOriginalRewards, code="HB304"):
+    offers = Reference.offers
 
 
 class InfosAreEmpty(Reference, code="HB705"):
@@ -40,23 +71,12 @@ class InfosAreOfOtherRows(Reference, code="HB305"):
         return super().rewards(batch, infos[::-1])
 
 
-class GoalsAreFloat32(Reference, code="HB501"):
-    def sample(self, batch_size):
-        batch = super().sample(batch_size)
-        goals = {key: values.astype(np.float32) for key, values in batch.items() if "goal" in key}
-        return batch | (goals if batch["desired_goal"].dtype == np.float64 else {})
+class InfosAreLostWhenFull(Reference, code="HB320"):
+    def rewards(self, batch, infos):
+        return super().rewards(batch, [{"cost": 0.0}] * len(infos) if self.is_full else infos)
 
 
-class ImagesAreScaled(Reference, code="HB106"):
-    def goal(self, episode, t):
-        goal = super().goal(episode, t)
-        return goal / 255 if goal.dtype == np.uint8 else goal
-
-
-class DiscreteGoalsAreInt8(Reference, code="HB107"):
-    def goal(self, episode, t):
-        goal = super().goal(episode, t)
-        return goal.astype(np.int8) if goal.dtype == np.int64 else goal
+# --- ends of episodes ------------------------------------------------------------------------------
 
 
 class SuccessContinues(Reference, code="HB401"):
@@ -82,24 +102,32 @@ class TimeLimitTerminates(Reference, code="HB401"):
         super().add(*values, terminated or truncated, truncated, info, env_index=env_index)
 
 
-class OriginalCrashesAreForgotten(Reference, code="HB402"):
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        return row if relabeled else row | {"terminated": self.is_reached(step["next_obs"], goal)}
-
-
 class SaysKeepButRecomputes(Reference, code="HB401"):
     termination = "keep"
 
 
-class TruncatedIsTerminated(Reference, code="HB401"):
+class RelabeledRowsAreNotTruncated(Reference, code="HB402"):
     def row(self, step, goal, relabeled):
-        return super().row(step, goal, relabeled) | {"truncated": step["terminated"]}
+        row = super().row(step, goal, relabeled)
+        return row | {"truncated": False} if relabeled else row
+
+
+class DiscountIgnoresTermination(Reference, code="HB401"):
+    def sample(self, batch_size):
+        return super().sample(batch_size) | {"discount": np.full(batch_size, 0.9)}
+
+
+# --- n-step returns --------------------------------------------------------------------------------
 
 
 class WindowPastSuccess(Full, code="HB550"):
     def window(self, episode, t, goal, relabeled):
         return episode[t : t + self.n]
+
+
+class WindowHasTheFirstInfo(Full, code="HB350"):
+    def row_of_window(self, row, m):
+        return super().row_of_window(row, m) | {"info": row["window"][0]["info"]}
 
 
 class ReturnIsDiscountedOnceMore(Full, code="HB350"):
@@ -110,15 +138,3 @@ class ReturnIsDiscountedOnceMore(Full, code="HB350"):
 class DiscountIsFixed(Full, code="HB450"):
     def discount(self, lengths):
         return self.gamma**self.n
-
-
-class PriorityDecidesRelabeling(Full, code="HB204"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        if not self.priorities:
-            return super().is_relabeled(episode, t, i, batch_size)
-        return self.rng.random() < (0.95 if self.priority(episode[t]) > 10 else 0.6)
-
-
-class IndexIsThatOfTheBatch(Full, code="HB803"):
-    def sample(self, batch_size):
-        return super().sample(batch_size) | {"index": np.arange(batch_size)}

@@ -3,32 +3,54 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 
-from her_wrappers.conformance import ReplayAdapter
+from her_wrappers.conformance import REPLAY_RULES, ReplayAdapter, check_replay
 from her_wrappers.conformance.adapter import OFFERS
+from her_wrappers.conformance.driver import BufferDriver
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, Result
 
 FAULTS = []
-"""Faulty buffers, each with the code of a rule that it breaks."""
+"""Faulty buffers, each with the code of a rule that it breaks, and with a scenario in which it does."""
+
+
+@contextmanager
+def fewer_rows(part, first=1):
+    """Let scenarios sample a part of their batches; the first one adds and samples ``first`` times less."""
+    batches = BufferDriver.batches
+
+    def fewer(self, count, rows=128):
+        return batches(self, -(-count // part), rows)
+
+    def run(make):
+        return Result([make().add_episodes([6] * (200 // part // first)).rows(36 // first)])
+
+    shorter = {EQUAL_EPISODES: SCENARIOS[EQUAL_EPISODES]._replace(run=run)}
+    with mock.patch.object(BufferDriver, "batches", fewer), mock.patch.dict(SCENARIOS, shorter):
+        yield
+
+
+def check_quickly(adapter, part=6, **options):
+    with fewer_rows(part):
+        return check_replay(adapter, **options)
 
 
 class Reference(ReplayAdapter):
     """A correct buffer whose episodes are lists of dictionaries, one for each step.
 
-    A subclass with the argument ``code`` breaks the rule with this code.
+    A subclass with the argument ``code`` breaks the rule with this code, by default in its first scenario.
     """
 
-    name: ClassVar[str] = "reference"
-    samples_open_episodes: ClassVar[bool | None] = False
-    evicts: ClassVar[str | None] = "episodes"
-    offers: ClassVar[set[str]] = set(OFFERS) - {"geometric", "n-step", "priorities", "demonstrations"}
+    name, samples_open_episodes, evicts = "reference", False, "episodes"
+    offers = frozenset(OFFERS) - {"geometric", "n-step", "priorities", "demonstrations"}
 
-    def __init_subclass__(cls, code=""):
+    def __init_subclass__(cls, code="", scenario=""):
         if code:
-            FAULTS.append((cls, code))
+            FAULTS.append((cls, code, scenario or REPLAY_RULES[code].inconclusive_without[0]))
 
     def __init__(
         self, env, *, buffer_size, strategy, n_sampled_goal, max_episode_steps, num_envs=1, seed=0,
