@@ -47,8 +47,6 @@ from her_wrappers.simulators import GoalSimulator
 from her_wrappers.support.user_warning import warn_user
 
 if TYPE_CHECKING:
-    from gymnasium import spaces
-
     from her_agents.algorithms.base import Agent
     from her_agents.training.config import Config
     from her_agents.training.logs import Row
@@ -60,10 +58,8 @@ class Collected(NamedTuple):
     """Numbers of the steps and episodes that a call of `Source.collect` added to the buffer."""
 
     steps: int  # of all environments together
-    successes: Any = (
-        0.0  # sum of the success flags at the last steps of the episodes; a 0-d tensor on a device
-    )
-    episodes: Any = 0  # number of these episodes
+    successes: Any = 0.0  # number of episodes whose last step is a success; a 0-d tensor on a device
+    episodes: Any = 0  # number of episodes
 
 
 def _collected(steps: int, episodes: Sequence[Episode], success_key: str) -> Collected:
@@ -110,12 +106,10 @@ class Source:
         return {} if self.starts is None else self.starts.measure()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
-        """Collect steps until the next update of the agent; return the numbers of added steps and episodes.
+        """Collect steps until the next update of the agent, which explores.
 
-        Args:
-            agent: The agent, which explores.
-            remaining: Number of steps until the end of the epoch. After these steps, the source finishes the
-                open episodes, and begins no others until `begin`.
+        After ``remaining`` steps, the end of the epoch, the source finishes the open episodes, and begins no
+        others until `begin`.
         """
         return Collected(0)
 
@@ -124,7 +118,7 @@ class Source:
         return {} if self.starts is None else {"starts": self.starts.curriculum}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the source from a checkpoint that contains the result of `state_dict`."""
+        """Restore the source from a checkpoint."""
         if self.starts is not None:
             self.starts.curriculum = state["starts"]
 
@@ -189,8 +183,8 @@ class EnvironmentSource(Source):
 class RobotSource(EnvironmentSource):
     """Steps the environment of a robot, and measures its control rate."""
 
-    def __init__(self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, **options: Any) -> None:
-        super().__init__(buffer, envs, success_key, **options)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._seconds: list[np.ndarray] = []  # between steps, by episode
 
     def add(self, episodes: Sequence[Episode]) -> None:
@@ -218,9 +212,9 @@ class SimulatorSource(Source):
 
     buffer: DeviceReplayBuffer  # type: ignore[assignment]
 
-    def __init__(self, buffer: DeviceReplayBuffer, env: gym.Env[Any, Any], simulator: GoalSimulator) -> None:
+    def __init__(self, buffer: DeviceReplayBuffer, env: Any) -> None:
         super().__init__(buffer)  # type: ignore[arg-type]
-        self._env, self._simulator = env, simulator
+        self._env, self._simulator = env, env.unwrapped.simulator
         self._observation: Any = None
 
     def begin(self, seed: int) -> None:
@@ -296,15 +290,9 @@ class RecordedSource(Source):
 class ExploringPolicy:
     """An agent that explores, as the policy of the workers of a `Collector`."""
 
-    def __init__(
-        self,
-        config: Config,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        agent: type[Agent] | None,
-    ) -> None:
-        self._arguments = config, observation_space, action_space, agent
-        self._agent = make_agent(config, observation_space, action_space, agent=agent, device="cpu")
+    def __init__(self, config: Config, spaces: tuple[Any, Any], agent: type[Agent] | None) -> None:
+        self._arguments = config, spaces, agent
+        self._agent = make_agent(config, *spaces, agent=agent, device="cpu")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the weights: each worker gets the current weights by `load_state_dict`.
@@ -338,18 +326,11 @@ class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
 def make_single_env(
     config: Config, own: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None
 ) -> gym.Env[Any, Any]:
-    """Return one environment of a run: ``own`` if it is an environment, else a new one.
+    """Return one environment of a run: ``own``, as in `her_agents.train`, or a new one.
 
     For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers, and for a robot a `RealRobot`. For
     other environments, a mask of valid actions in the infos is added to the observations, unless the run uses
     recordings, which lack the mask.
-
-    Args:
-        config: The options of the run.
-        own: The argument ``env`` of `her_agents.train`.
-
-    Raises:
-        ValueError: ``config.on_device`` is True, and the environment is not a simulator.
     """
     if own is None and config.on_device and isinstance(found := find_env(config.env), str):
         own = partial(_make_on_device, config, found)
@@ -402,29 +383,15 @@ def open_source(
 ) -> Source:
     """Return the source of a run, with its replay buffer.
 
-    Args:
-        config: The options of the run.
-        env: An environment of the run, whose spaces and time limit are read.
-        success_key: Name of the success flag in infos.
-        own_env: The argument ``env`` of `her_agents.train`.
-        own_agent: Class of the agent, used instead of ``config.algo``.
-        saved: File of the saved replay buffer of a resumed run; None for a new run.
-        **workers: Arguments of the `Collector` that do not change the result, such as ``backend``.
+    ``env`` is an environment of the run, whose spaces and time limit are read; ``own_env`` is the argument
+    ``env`` of `her_agents.train`. ``saved`` is the saved replay buffer of a resumed run. ``workers`` are
+    arguments of the `Collector` that do not change the result.
     """
-    make_envs: Callable[[], Any] = partial(
-        make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
-    )
-    if config.real:  # the only instance
-        make_envs = partial(gym.vector.SyncVectorEnv, [partial(_KeptOpen, env)])
-    elif own_env is not None or isinstance(env, ActionMaskObservation):
-        make_one = partial(make_single_env, config, own_env)
-        make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
     simulator, starts, info_keys = getattr(env.unwrapped, "simulator", None), None, config.info_keys
     if config.start_share:
         starts = Starts(config, env, find_function("start_state", config.start_state), success_key)
-        make_start = partial(StartWrapper, make=partial(make_single_env, config, own_env), starts=starts)
-        make_envs = partial(gym.vector.SyncVectorEnv, [make_start] * config.num_envs)
         info_keys = (START, *info_keys)
+    make_envs = _vector_env_maker(config, env, own_env, starts)
     envs = env if config.offline or config.workers or simulator else make_envs()
 
     buffer_size = config.buffer_size
@@ -447,7 +414,7 @@ def open_source(
             options |= {"steps_per_env": max(1, config.buffer_size // simulator.num_envs)}
             options |= {"demonstrations": read_demonstrations(config, env, simulator.info_keys)}
             on_device = DeviceReplayBuffer.for_env(simulator, **options)
-        return SimulatorSource(on_device, env, simulator)
+        return SimulatorSource(on_device, env)
     if saved is not None:
         buffer = HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **functions)
     else:
@@ -471,7 +438,7 @@ def open_source(
         return source
     collector = Collector(
         make_envs,
-        ExploringPolicy(config, *goal_spaces(env), own_agent),
+        ExploringPolicy(config, goal_spaces(env), own_agent),
         num_workers=config.workers,
         seed=config.seed,
         info_keys=info_keys,
@@ -480,6 +447,20 @@ def open_source(
         **({"backend": "process"} | workers),
     )
     return WorkerSource(buffer, collector, success_key)
+
+
+def _vector_env_maker(config: Config, env: gym.Env[Any, Any], own: Any, starts: Starts | None) -> Any:
+    """Return a function without arguments that makes the vector environment of a run."""
+    make_one: Callable[[], Any]
+    if config.real:
+        make_one = partial(_KeptOpen, env)  # the only instance
+    elif own is not None or starts is not None or isinstance(env, ActionMaskObservation):
+        make_one = partial(make_single_env, config, own)
+        make_one = make_one if starts is None else partial(StartWrapper, make_one, starts)
+    else:
+        by_name = config.env, config.num_envs, config.max_episode_steps
+        return partial(make_vector_env, *by_name, **config.env_kwargs)
+    return partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
 
 
 def find_function(option: str, name: Any) -> Any:

@@ -80,10 +80,10 @@ def test_loss_is_the_mean_quantile_huber_loss():
 
 def test_quantiles_converge_to_those_of_the_rewards():
     """All transitions terminate, so their returns are their rewards, -1 or 0."""
-    agent = make(hidden=(), n_quantiles=5, top_quantiles_to_drop_per_net=0, learning_rate=0.05)
+    agent = make(hidden=(), n_quantiles=5, top_quantiles_to_drop_per_net=0, learning_rate=0.1)
     rewards = np.repeat(np.float32([-1, 0]), [48, 16])
     batch = dataclasses.replace(point_transition(terminated=True), rewards=rewards)
-    for _ in range(500):
+    for _ in range(250):
         agent.update(batch)
     inputs = agent.inputs(batch.observations)
     quantiles = agent.critics(inputs, agent.actions.from_env(batch.actions)).mean(dim=2)

@@ -13,7 +13,7 @@ from her_agents.training.loop import train
 from her_agents.training.run import open_run
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
 from tests.support.commands import her
-from tests.support.short_runs import TASKS, same, tiny, without_time
+from tests.support.short_runs import TASKS, assert_resumes, same, tiny
 
 ENV, OPTIONS = TASKS["td3"]["env"], {"max_steps": 9}
 
@@ -92,13 +92,7 @@ def test_only_successes_of_a_policy_are_recorded():
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_resumed_run_equals_an_uninterrupted_one(demos, workers):
     config = demonstrated(demos, "seeker.py:seek", demo_episodes=3, workers=workers, agent={"bc_weight": 0.5})
-    whole = train(config, on_epoch=None, backend="local")
-    options = {"folder": demos / "run", "on_epoch": None, "backend": "local"}
-    first = train(config, stop=lambda history: True, **options)
-    assert len(first.history) == 1
-    resumed = train(config, resume=True, **options)
-    assert without_time(resumed.history) == without_time(whole.history)
-    assert same(resumed.agent.state_dict(), whole.agent.state_dict())
+    assert_resumes(config, demos / "run", backend="local")
 
 
 @pytest.mark.parametrize(

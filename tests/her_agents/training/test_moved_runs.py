@@ -49,17 +49,16 @@ def test_else_it_is_found_by_its_name_in_the_current_folder(copied, tmp_path, mo
     assert her("evaluate", copied, "--episodes", 2).exit_code == 0
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "watch"])
-def test_another_environment_can_be_given(command, copied, tmp_path):
+def test_another_environment_can_be_given(copied, tmp_path):
     other = shutil.move(copied.parent.parent / "envs" / "reach.py", tmp_path / "other.py")
-    options = {
-        "train": ["--resume", copied, "--steps", 400, "--no-tensorboard"],
-        "evaluate": [copied, "--episodes", 2],
-        "watch": [copied, "--no-show", "--episodes", 1],
-    }
-    assert her(command, *options[command]).exit_code == 2
-    result = her(command, *options[command], "--env", f"{other}:Reach")
-    assert result.exit_code == 0, result.output
+    for words in (
+        ["train", "--resume", copied, "--steps", 300, "--no-tensorboard"],
+        ["evaluate", copied, "--episodes", 2],
+        ["watch", copied, "--no-show", "--episodes", 1],
+    ):
+        assert her(*words).exit_code == 2
+        result = her(*words, "--env", f"{other}:Reach")
+        assert result.exit_code == 0, result.output
 
 
 def test_watch_shows_the_agent_in_the_other_environment(copied, monkeypatch):
@@ -82,8 +81,8 @@ def test_a_run_without_its_buffer_continues_with_the_agent_and_new_episodes(copi
     for file in copied.glob("buffer-*.replay"):
         file.unlink()
     env = f"{copied.parent.parent}/envs/reach.py:Reach"
-    config = tiny("sac", env=env, env_kwargs={}, steps=600)
+    config = tiny("sac", env=env, env_kwargs={}, steps=400)
     with pytest.warns(UserWarning, match=r"buffer-\d+\.replay.* is missing; the run continues"):
         result = train(config, folder=copied, resume=True, on_epoch=None)
-    assert [row["epoch"] for row in result.history] == [1, 2, 3]
-    assert result.history[2]["updates"] > result.history[0]["updates"]
+    assert [row["epoch"] for row in result.history] == [1, 2]
+    assert result.history[1]["updates"] > result.history[0]["updates"]
