@@ -97,15 +97,9 @@ class GoalInputs:
     ``observation`` if both have the same height and width. Vectors are normalized by statistics,
     which achieved and desired goals have in common.
 
-    Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` and further keys.
-        device: Device of the inputs.
-        keys: Keys of the observations to read.
-        critic_keys: Keys of the observations that only critics read.
-        num_actions: Number of Discrete actions; 0 for other action spaces. If the observation space has the
-            key ``action_mask``, this mask of the valid actions is read too.
-        random_shift: Largest shift of the images of a batch, in pixels; pixels at the border are repeated.
-        generator: Random generator of the shifts, on the device.
+    ``num_actions`` is the number of Discrete actions, or 0: with Discrete actions, the mask of valid actions
+    at the key ``action_mask`` is read too, if the space has it. ``random_shift`` is the largest shift of the
+    images of a batch, in pixels; pixels at the border are repeated. ``generator`` draws the shifts.
 
     Attributes:
         keys: Keys of the observations that are needed to choose actions.
@@ -113,11 +107,6 @@ class GoalInputs:
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shapes: (C, H, W) of the input of each encoder.
-
-    Raises:
-        TypeError: A part of an observation or a goal is neither a vector nor a uint8 image of at least
-            20 x 20 pixels, or ``action_mask`` does not have one value for each action.
-        ValueError: The space lacks a key.
     """
 
     def __init__(
@@ -239,16 +228,9 @@ class GoalInputs:
 class Network(nn.Module):
     """Fully connected layers with ReLU activations; each image is encoded by two convolutions first.
 
-    Args:
-        inputs: Inputs of the agent, which determine the size of the first layer.
-        hidden: Units of each hidden layer.
-        num_outputs: Units of the last layer.
-        num_actions: Length of the action vector in the input of a critic; 0 for other networks.
-        is_critic: As in `Agent.make_network`.
-        layer_norm: Whether to normalize the units of each hidden layer before the activation, by
-            arXiv 1607.06450.
-        bfloat16: Whether all layers but the first and the last may compute products in bfloat16, by
-            `bfloat16_products`.
+    ``inputs``, those of the agent, determine the size of the first layer. ``num_actions`` is the length of
+    the action vector in the input of a critic, or 0 for other networks; ``is_critic`` is as in
+    `Agent.make_network`. With ``bfloat16``, layers other than the first and last use `bfloat16_products`.
     """
 
     def __init__(

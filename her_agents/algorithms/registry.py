@@ -39,7 +39,7 @@ STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
 UNKNOWN_LENGTH = 1_000
 """Assumed length of an episode in a simulator without a known time limit."""
 
-NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info_keys")
+NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info_keys", "start_share")
 """Options that runs on a simulator do not support."""
 
 MAX_PROBE_STEPS = 100

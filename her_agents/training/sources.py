@@ -67,7 +67,10 @@ def _collected(steps: int, episodes: Sequence[Episode], success_key: str) -> Col
 
 
 class Source:
-    """A source of episodes, which it adds to ``buffer``. This base class collects nothing."""
+    """A source of episodes, which it adds to ``buffer``.
+
+    This class collects nothing: in an offline run, the buffer has all episodes from the beginning.
+    """
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
@@ -269,24 +272,6 @@ class WorkerSource(Source):
         self._collector.close()
 
 
-class RecordedSource(Source):
-    """The recorded episodes of an offline run, all of which are in the buffer from the beginning.
-
-    ``name`` is `Config.offline`, or None in a resumed run, whose saved buffer already has the episodes.
-    """
-
-    def __init__(self, buffer: HindsightReplayBuffer, name: str | None) -> None:
-        super().__init__(buffer)
-        if name is None:
-            return
-        try:
-            buffer.extend(open_episodes(name))
-        except (OSError, TypeError, ValueError) as error:
-            raise ValueError(f"offline={name!r} cannot be used: {error}") from error
-        if not buffer.can_sample:
-            raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
-
-
 class ExploringPolicy:
     """An agent that explores, as the policy of the workers of a `Collector`."""
 
@@ -387,13 +372,14 @@ def open_source(
     ``env`` of `her_agents.train`. ``saved`` is the saved replay buffer of a resumed run. ``workers`` are
     arguments of the `Collector` that do not change the result.
     """
-    simulator, starts, info_keys = getattr(env.unwrapped, "simulator", None), None, config.info_keys
+    if hasattr(env.unwrapped, "simulator"):
+        return _open_simulator(config, env, saved)
+    starts, info_keys = None, config.info_keys
     if config.start_share:
         starts = Starts(config, env, find_function("start_state", config.start_state), success_key)
         info_keys = (START, *info_keys)
     make_envs = _vector_env_maker(config, env, own_env, starts)
-    envs = env if config.offline or config.workers or simulator else make_envs()
-
+    envs = env if config.offline or config.workers else make_envs()
     buffer_size = config.buffer_size
     if not config.offline:
         robot = find_robot(env) if config.real else None
@@ -402,19 +388,8 @@ def open_source(
         longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
         # The last episodes may end after config.steps.
         buffer_size = min(buffer_size, config.steps + config.num_envs * max(1, config.workers) * longest)
-    termination = find_function("termination", config.termination)
-    goal_options = {name: find_function(name, value) for name, value in config.goal_options().items()}
-    options = {"termination": termination, **goal_options}
-    functions = {name: each for name, each in options.items() if callable(each)}  # files contain none
-    options |= {"n_steps": config.n_steps, "gamma": config.gamma, "seed": config.seed}
-    if simulator is not None:
-        if saved is not None:
-            on_device = DeviceReplayBuffer.load(saved, simulator, **functions)
-        else:
-            options |= {"steps_per_env": max(1, config.buffer_size // simulator.num_envs)}
-            options |= {"demonstrations": read_demonstrations(config, env, simulator.info_keys)}
-            on_device = DeviceReplayBuffer.for_env(simulator, **options)
-        return SimulatorSource(on_device, env)
+
+    options, functions = _buffer_options(config)
     if saved is not None:
         buffer = HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **functions)
     else:
@@ -428,7 +403,9 @@ def open_source(
         )
 
     if config.offline:
-        return RecordedSource(buffer, None if saved else config.offline)
+        if saved is None:
+            _extend(buffer, config.offline)
+        return Source(buffer)
     if config.real:
         recorded = (*info_keys, "step_seconds")
         return RobotSource(buffer, envs, success_key, info_keys=recorded, action_key=action_key)
@@ -447,6 +424,35 @@ def open_source(
         **({"backend": "process"} | workers),
     )
     return WorkerSource(buffer, collector, success_key)
+
+
+def _open_simulator(config: Config, env: gym.Env[Any, Any], saved: Path | None) -> Source:
+    """Return the source of a run on a simulator, as `open_source`."""
+    simulator: GoalSimulator = env.unwrapped.simulator  # type: ignore[attr-defined]
+    options, functions = _buffer_options(config)
+    if saved is not None:
+        return SimulatorSource(DeviceReplayBuffer.load(saved, simulator, **functions), env)
+    options |= {"steps_per_env": max(1, config.buffer_size // simulator.num_envs)}
+    options |= {"demonstrations": read_demonstrations(config, env, simulator.info_keys)}
+    return SimulatorSource(DeviceReplayBuffer.for_env(simulator, **options), env)
+
+
+def _buffer_options(config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return options of the replay buffer, and the functions among them, which files do not contain."""
+    named = {"termination": config.termination} | config.goal_options()
+    options = {name: find_function(name, value) for name, value in named.items()}
+    functions = {name: each for name, each in options.items() if callable(each)}
+    return options | {"n_steps": config.n_steps, "gamma": config.gamma, "seed": config.seed}, functions
+
+
+def _extend(buffer: HindsightReplayBuffer, name: str) -> None:
+    """Add the recorded episodes of an offline run."""
+    try:
+        buffer.extend(open_episodes(name))
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"offline={name!r} cannot be used: {error}") from error
+    if not buffer.can_sample:
+        raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
 
 
 def _vector_env_maker(config: Config, env: gym.Env[Any, Any], own: Any, starts: Starts | None) -> Any:

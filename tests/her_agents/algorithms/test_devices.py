@@ -18,19 +18,10 @@ from her_envs import BitFlipping
 from tests.support.cameras import CameraReach, TupleReach, batch_from
 from tests.support.short_runs import assert_resumes, tiny
 from tests.support.specimens.unusual_observations import ActionMask
-from tests.support.transitions import BITS, POINT, bit_transition, point_transition
+from tests.support.transitions import POINT, batch_for, make
 
 DEVICES = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
 IMAGES = BitFlipping(n_bits=5, observation="image")
-
-
-def make(algo, **options):
-    task = BITS if algo == "dqn" else POINT
-    return ALGORITHMS[algo](task.observation_space, task.action_space, **options)
-
-
-def batch_of(algo):
-    return bit_transition(terminated=False) if algo == "dqn" else point_transition()
 
 
 class OneDevice(TorchDispatchMode):
@@ -68,7 +59,7 @@ def test_an_update_stays_on_its_device_and_reads_no_result(algo):
     assert {each.device.type for each in tensors} == {"meta"}
     with OneDevice():
         for _ in range(2):
-            losses = agent.update(batch_of(algo), **imitate)
+            losses = agent.update(batch_for(algo), **imitate)
     assert {loss.device.type for loss in losses.values()} == {"meta"}
     assert agent._errors.device.type == "meta"
 
@@ -93,7 +84,7 @@ def test_an_update_from_tensors_can_be_captured(algo):
     is_imitating = algo != "iql"
     agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
     imitate = {"imitate": torch.zeros(64, dtype=torch.bool, device="meta")} if is_imitating else {}
-    batch = batch_of(algo).map(lambda values: torch.as_tensor(values).to("meta"))
+    batch = batch_for(algo).map(lambda values: torch.as_tensor(values).to("meta"))
     with NoHost():
         for _ in range(2):
             agent.update(batch, **imitate)
@@ -142,10 +133,10 @@ def test_updates_on_a_device_and_in_bfloat16_are_those_of_the_cpu_in_float32(alg
     )
     for name, expected in first.policy_state()["network"].items():
         assert torch.equal(same.policy_state()["network"][name], expected)
-    expected = {name: float(loss) for name, loss in first.update(batch_of(algo)).items()}
+    expected = {name: float(loss) for name, loss in first.update(batch_for(algo)).items()}
     is_random = algo in {"sac", "tqc", "td3"} and device != "cpu"
     for agent, tolerance in ((same, 0.3 if is_random else 1e-4), (rounded, 0.3 if is_random else 0.05)):
-        losses = agent.update(batch_of(algo))
+        losses = agent.update(batch_for(algo))
         assert {loss.dtype for loss in losses.values()} == {torch.float32}
         found = {name: float(loss) for name, loss in losses.items()}
         assert found == pytest.approx(expected, rel=tolerance, abs=tolerance)

@@ -1,25 +1,23 @@
 """TQC: its targets and its loss, compared with the equations of the paper."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from her_agents.algorithms.tqc import TQC
-from tests.support.transitions import POINT, point_transition
+from tests.support import transitions
+from tests.support.transitions import point_transition, set_output
+
+make = partial(transitions.make, TQC)
 
 
-def make(**options):
-    return TQC(POINT.observation_space, POINT.action_space, **options)
-
-
-@torch.no_grad()
 def set_quantiles(critics, *values):
     """Make each critic return the same quantiles for every input."""
     for critic, quantiles in zip(critics, values, strict=True):
-        critic.layers[-1].weight.zero_()
-        critic.layers[-1].bias.copy_(torch.tensor(quantiles))
+        set_output(critic, *quantiles)
 
 
 def targets(agent, batch, temperature):

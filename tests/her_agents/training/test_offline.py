@@ -62,10 +62,9 @@ def test_recorded_actions_are_imitated(algo, tmp_path):
                 pass
     observation, _ = gym.make_vec(ENV, num_envs=50).reset(seed=0)
     distance = {}
+    options = {"algo": algo, "env": ENV, "env_kwargs": {"max_steps": 9}}
     for weight in (0.0, 100.0):
-        config = offline(
-            tmp_path, algo=algo, env=ENV, env_kwargs={"max_steps": 9}, agent={"bc_weight": weight}
-        )
+        config = offline(tmp_path, **options, agent={"bc_weight": weight, "hidden": [64, 64, 64]})
         agent = train(config, on_epoch=None).agent
         distance[weight] = np.abs(agent.act(observation) - 0.5).mean()
     assert distance[100.0] < 0.6 * distance[0.0]

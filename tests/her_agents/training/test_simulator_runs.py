@@ -154,7 +154,7 @@ def test_her_train_and_other_commands_take_a_function_that_makes_a_simulator():
         result = her(*words)
         assert result.exit_code == 0, result.output
         assert "2 episodes" in result.output or "3 episodes" in result.output
-    assert her("export", "run", "a.onnx").exit_code == 0
+    assert her("export", "run", "a.policy").exit_code == 0
     doctor = her("doctor", "run")
     assert doctor.exit_code in {0, 1}, doctor.output  # from options and logs
     assert "updates_per_step" not in doctor.output
