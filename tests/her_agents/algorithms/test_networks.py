@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,21 +85,6 @@ def test_images_are_stacked_for_both_channel_orders():
     assert torch.equal(*seen)
 
 
-def test_vector_goals_are_combined_with_images():
-    image, goal = spaces.Box(0, 255, (24, 24, 3), np.uint8), spaces.Box(-1, 1, (2,))
-    space = spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
-    inputs = GoalInputs(space)
-    network = Network(inputs, (8,), 4)
-    space.seed(0)
-    tensors, single = inputs.as_batch(space.sample())
-    assert single
-    first = network(inputs(tensors))
-    assert first.shape == (1, 4)
-    for key in ("observation", "desired_goal"):
-        other = network(inputs(tensors | {key: tensors[key] // 2 + 1}))
-        assert not torch.allclose(first, other), f"{key} changes the result"
-
-
 def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weights():
     inputs = GoalInputs(PointPush().observation_space)
     network = Network(inputs, (16, 16), 2, layer_norm=True)
@@ -110,25 +94,6 @@ def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weigh
         network.layers[0].weight.mul_(10)
         network.layers[0].bias.mul_(10)
     torch.testing.assert_close(network(values), before, atol=1e-2, rtol=0)
-
-
-def image_space(observation, goal, *, dtype=np.uint8):
-    image = spaces.Box(0, 255, observation, dtype)
-    goal = spaces.Box(0, 255, goal, dtype)
-    return spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
-
-
-@pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        (BitFlipping(observation="integer").observation_space, "'observation' must be a vector .*, got"),
-        (image_space((9, 9, 3), (24, 24, 3)), "images of 'observation' must have at least 20 x 20 pixels"),
-        (image_space((24, 24, 3), (2,), dtype=np.float32), "'observation' must be a vector .*uint8 Box"),
-    ],
-)
-def test_unsupported_observations_raise_an_error(space, message):
-    with pytest.raises(TypeError, match=message):
-        GoalInputs(space)
 
 
 def test_bfloat16_products_are_rounded_where_the_processor_supports_them_and_the_setting_is_restored():

@@ -31,26 +31,26 @@ class Seeker:
         return np.clip(20 * offset, -1, 1).astype(np.float32)
 
 
-@pytest.fixture(name="demos")
-def recorded(tmp_path):
+@pytest.fixture(name="demos", scope="module")
+def recorded(tmp_path_factory):
     """Return three demonstrations, in an archive in ``demos`` and a buffer in ``saved``."""
-    env = gym.make(ENV, **OPTIONS)
+    env, folder = gym.make(ENV, **OPTIONS), tmp_path_factory.mktemp("demos")
     episodes = record_successes(
         env, Seeker(), count=3, noise=0.1, rng=np.random.default_rng(0), info_keys=["is_success"]
     )
-    with EpisodeArchive(tmp_path / "demos", env=env) as archive:
+    with EpisodeArchive(folder / "demos", env=env) as archive:
         archive.add_episodes(episodes)
     buffer = HindsightReplayBuffer.for_env(env, buffer_size=100, seed=0)
     buffer.add_episodes(episodes)
-    buffer.save(tmp_path / "saved")
-    (tmp_path / "seeker.py").write_text(
+    buffer.save(folder / "saved")
+    (folder / "seeker.py").write_text(
         "def seek(observation):\n"
         "    offset = observation['desired_goal'] - observation['achieved_goal']\n"
         "    return (20 * offset).clip(-1, 1).astype('float32')\n"
         "def stay(observation):\n"
         "    return 0 * observation['desired_goal']\n"
     )
-    return tmp_path
+    return folder
 
 
 def demonstrated(folder, source, algo="sac", **options):
@@ -90,9 +90,9 @@ def test_only_successes_of_a_policy_are_recorded():
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_resumed_run_equals_an_uninterrupted_one(demos, workers):
+def test_a_resumed_run_equals_an_uninterrupted_one(demos, workers, tmp_path):
     config = demonstrated(demos, "seeker.py:seek", demo_episodes=3, workers=workers, agent={"bc_weight": 0.5})
-    assert_resumes(config, demos / "run", backend="local")
+    assert_resumes(config, tmp_path, backend="local")
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_unusable_demonstrations_raise_an_error_with_their_name(source, options,
         train(config, on_epoch=None)
 
 
-def test_the_command_takes_demonstrations(demos):
+def test_the_command_takes_demonstrations(demos, tmp_path):
     command = ["train", ENV, "-o", "max_steps=9", "--steps", 300, "--learning-starts", 50, "--no-check"]
     command += ["--no-tensorboard", "--out"]
-    assert her(*command, demos / "run", "--demos", demos / "demos", "--demo-share", 0.5).exit_code == 0
-    result = her(*command, demos / "other", "--demos", demos / "missing")
+    assert her(*command, tmp_path / "run", "--demos", demos / "demos", "--demo-share", 0.5).exit_code == 0
+    result = her(*command, tmp_path / "other", "--demos", demos / "missing")
     assert result.exit_code == 3, result.output
     assert "cannot be used" in result.stderr
     assert "is neither a file nor a folder" in result.stderr
