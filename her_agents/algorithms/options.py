@@ -201,14 +201,8 @@ class IQLOptions(AgentOptions):
     With a larger factor, the actor imitates mainly actions with high Q values."""
 
 
-AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
-    "dqn": DQNOptions,
-    "ddpg": DDPGOptions,
-    "td3": TD3Options,
-    "sac": SACOptions,
-    "tqc": TQCOptions,
-    "iql": IQLOptions,
-}
+_ALL: list[type[AgentOptions]] = [DQNOptions, DDPGOptions, TD3Options, SACOptions, TQCOptions, IQLOptions]
+AGENT_OPTIONS = {each.__name__.removesuffix("Options").lower(): each for each in _ALL}
 """Class of the options of each algorithm, by name."""
 
 

@@ -1,5 +1,8 @@
 """Run: the agent, source of episodes, replay buffer and progress of one run.
 
+`open_run` begins a run: one environment, in which the agent is also evaluated, determines the spaces and the
+options that are None; then the agent and the source of episodes are made. `Run.run_epoch` is one epoch.
+
 Every epoch begins with a reset of all environments. The seed of this reset depends only on the seed of the
 config and the number of resets so far. After the planned steps of an epoch, all open episodes are played to
 their ends. Therefore a checkpoint between epochs does not need the state of the environments, and a resumed
@@ -244,8 +247,7 @@ def open_run(
             "environment"
         )
     own_class = agent if isinstance(agent, type) else None
-    own_agent = None if isinstance(agent, type) else agent
-    if config.workers and own_agent is not None:
+    if config.workers and agent is not own_class:
         raise ValueError(
             f"with workers={config.workers}, agent= must be a class, got an instance of "
             f"{type(agent).__name__}; pass the class"
@@ -255,7 +257,8 @@ def open_run(
     config = resolve_auto(choose_algorithm(config, first_env), spaces[0])[0]
     config = choose_clipping(config, first_env)
     torch.set_num_threads(config.threads)
-    learner = own_agent or make_agent(config, *spaces, agent=own_class)
+    if agent is None or isinstance(agent, type):
+        agent = make_agent(config, *spaces, agent=own_class)
     flag = "is_success"  # of `RealRobot`
     if not config.real:
         reward, flag = take_random_step(first_env, config)
@@ -264,10 +267,10 @@ def open_run(
     options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "saved": saved}
     source = open_source(config, first_env, flag, **options, **workers)
     if eval_env is None:
-        return Run(config, source, learner, first_env)
+        return Run(config, source, agent, first_env)
     if not isinstance(source, SimulatorSource):
         first_env.close()
-    return Run(config, source, learner, make_single_env(config, eval_env))
+    return Run(config, source, agent, make_single_env(config, eval_env))
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:

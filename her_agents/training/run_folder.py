@@ -58,19 +58,15 @@ class RunFolder:
         saved = load_checkpoint(self._latest)
         before = make_config(saved["config"]).as_dict()
         chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets", "precision")
-        for name in chosen:
-            if getattr(config, name) in {None, "auto"}:
-                config = replace(config, **{name: before[name]})
-        if before["on_device"]:  # chosen by the simulator
-            config = replace(config, **{name: before[name] for name in ("on_device", "num_envs", "device")})
-        given = config.as_dict()
-        for name in given:
-            may_differ = name in {"steps", "env"} or (name == "device" and given[name] == "auto")
-            if before[name] != given[name] and not may_differ:
+        names = [name for name in chosen if getattr(config, name) in {None, "auto"}]
+        names += ["on_device", "num_envs", "device"] * before["on_device"]  # chosen by the simulator
+        config = replace(config, **{name: before[name] for name in names})
+        for name, value in config.as_dict().items():
+            may_differ = name in {"steps", "env"} or (name == "device" and value == "auto")
+            if before[name] != value and not may_differ:
                 raise ValueError(
-                    f"{self._latest} belongs to a run with {name}={before[name]!r}, but "
-                    f"{name}={given[name]!r} was given; pass {name}={before[name]!r}, or start a new run in "
-                    "another folder"
+                    f"{self._latest} belongs to a run with {name}={before[name]!r}, but {name}={value!r} was "
+                    f"given; pass {name}={before[name]!r}, or start a new run in another folder"
                 )
         with as_corrupt(f"{self._latest} is damaged"):
             taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])

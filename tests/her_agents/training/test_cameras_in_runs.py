@@ -95,7 +95,3 @@ def test_a_run_never_takes_a_masked_action(kind, tmp_path):
     same_run = train(config, env=kind, on_epoch=None)
     assert same(same_run.agent.state_dict(), result.agent.state_dict())
     assert without_time(same_run.history) == without_time(result.history)
-
-
-def test_an_environment_without_a_mask_has_no_further_key():
-    assert "action_mask" not in train(tiny("dqn", steps=200), on_epoch=None).agent.inputs.keys

@@ -17,11 +17,6 @@ def trained(backend, task="dqn", **options):
     return train(tiny(task, **options), on_epoch=None, backend=backend)
 
 
-@pytest.mark.parametrize("algo", ["td3", "tqc"])
-def test_all_agents_can_be_sent_to_workers(algo):
-    assert len(trained("local", algo, workers=1, steps=200).history) == 1
-
-
 def test_workers_act_by_what_the_agent_has_learned(monkeypatch):
     """The workers load the states that the training gives to the collector, in the same order."""
     given, used = [], []

@@ -18,18 +18,12 @@ from tests.support.short_runs import tiny
 SHARES = {"future": 0.5, "desired": 0.3, "original": 0.2}
 
 
-def test_later_sources_override_single_entries_of_tables():
-    first = {"env": "a", "algo": "sac", "agent": {"hidden": [8], "tau": 0.1}, "env_kwargs": {"n": 1}}
+def test_later_sources_override_single_entries_of_tables_unless_they_name_algorithm_or_environment():
+    first = {"env": "a", "algo": "sac", "agent": {"temperature": 0.1, "tau": 0.1}, "env_kwargs": {"n": 1}}
     merged = make_config(first, {"agent": {"tau": 0.2}, "env_kwargs": {"m": 2}})
-    assert merged.agent == {"hidden": [8], "tau": 0.2}
-    assert merged.env_kwargs == {"n": 1, "m": 2}
-
-
-def test_options_of_another_algorithm_or_environment_replace_the_whole_table():
-    first = {"env": "a", "algo": "sac", "agent": {"temperature": 0.1}, "env_kwargs": {"n": 1}}
-    merged = make_config(first, {"algo": "dqn", "agent": {"tau": 0.2}}, {"env": "b", "env_kwargs": {"m": 2}})
-    assert merged.agent == {"tau": 0.2}
-    assert merged.env_kwargs == {"m": 2}
+    assert (merged.agent, merged.env_kwargs) == ({"temperature": 0.1, "tau": 0.2}, {"n": 1, "m": 2})
+    other = make_config(first, {"algo": "dqn", "agent": {"tau": 0.2}}, {"env": "b", "env_kwargs": {"m": 2}})
+    assert (other.agent, other.env_kwargs) == ({"tau": 0.2}, {"m": 2})
 
 
 def test_a_float_without_a_fraction_is_an_integer():

@@ -44,12 +44,6 @@ def stored(config):
         return sorted(episode.rewards.sum() for episode in run.buffer.episodes())
 
 
-@pytest.mark.parametrize("algo", ["tqc", "ddpg"])
-def test_other_agents_learn_from_recorded_episodes(algo, archive):
-    config = tiny(algo, offline=str(archive.path), steps=20, env=ENV, env_kwargs={"max_steps": 9})
-    assert train(config, on_epoch=None).history[-1]["updates"] == 20
-
-
 @pytest.mark.parametrize("algo", ["sac", "td3"])
 def test_recorded_actions_are_imitated(algo, tmp_path):
     """All recorded actions are 0.5, and the critic, which is hardly trained, prefers half of them."""

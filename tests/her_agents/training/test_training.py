@@ -224,6 +224,9 @@ def test_an_agent_that_diverges_stops_with_a_sentence():
         run._meter.add({"loss": np.inf})
         with pytest.raises(ValueError, match="the agent diverged"):
             run_epochs(run, 1)
+        run.agent.actor.layers[-1].bias.data.fill_(np.nan)
+        with pytest.raises(ValueError, match="an action of sac is nan"):
+            run_epochs(run, 1)
 
 
 def test_the_default_dtype_of_torch_does_not_matter():
