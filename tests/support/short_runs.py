@@ -7,9 +7,9 @@ from her_agents.training.loop import train
 
 TINY = {
     "num_envs": 4,
-    "steps": 600,
-    "steps_per_epoch": 200,
-    "learning_starts": 50,
+    "steps": 300,
+    "steps_per_epoch": 100,
+    "learning_starts": 30,
     "updates_per_step": 0.1,
     "batch_size": 32,
     "evaluation_episodes": 3,

@@ -145,7 +145,9 @@ def test_unknown_devices_and_precisions_are_rejected():
 
 
 def quick(**options):
-    return tiny("sac", **{"env": "her_envs/PointReach-v0", "env_kwargs": {}, "steps": 400} | options)
+    return tiny(
+        "sac", **{"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}, "steps": 200} | options
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -193,7 +195,7 @@ def test_auto_chooses_bf16_for_large_networks_on_a_processor_with_amx_only(monke
 def test_a_resumed_run_keeps_the_precision_that_auto_chose(monkeypatch, tmp_path):
     config = quick(precision="auto", agent={"hidden": (256, 256)}, batch_size=256, updates_per_step=0.02)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
-    train(replace(config, steps=200), folder=tmp_path, on_epoch=None)
+    train(replace(config, steps=100), folder=tmp_path, on_epoch=None)
     assert load_checkpoint(tmp_path / "best.pt")["config"]["precision"] == "bf16"
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False})
     train(config, folder=tmp_path, resume=True, on_epoch=None)

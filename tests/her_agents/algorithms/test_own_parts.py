@@ -30,11 +30,11 @@ def make_reach():
 def own_agent(tmp_path_factory):
     """Train the agent of the example by the command, in two parts."""
     folder = tmp_path_factory.mktemp("own") / "run"
-    numbers = ["--num-envs", 4, "--steps-per-epoch", 200, "--learning-starts", 50, "--evaluation-episodes", 2]
+    numbers = ["--num-envs", 4, "--steps-per-epoch", 100, "--learning-starts", 50, "--evaluation-episodes", 2]
     options = ["--algo", OWN, "--agent", "width=16", "--agent", "hidden=[8]", "--no-check"]
-    first = her("train", REACH, *options, *numbers, "--steps", 200, "--out", folder, "--no-tensorboard")
+    first = her("train", REACH, *options, *numbers, "--steps", 100, "--out", folder, "--no-tensorboard")
     assert first.exit_code == 0, first.output
-    second = her("train", "--resume", folder, "--steps", 400, "--no-tensorboard")
+    second = her("train", "--resume", folder, "--steps", 250, "--no-tensorboard")
     assert second.exit_code == 0, second.output
     return folder
 
@@ -60,7 +60,7 @@ def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
 
 def test_a_factory_and_a_class_give_the_run_of_their_names():
     """The id has a vector environment of its own, so its function is given to both runs."""
-    options = {"env_kwargs": {}, "steps": 200}
+    options = {"env_kwargs": {}, "steps": 100}
     named = train(tiny("sac", env=f"{__name__}:make_reach", **options), on_epoch=None)
     own = train(tiny("sac", env="my reach", **options), env=make_reach, agent=SAC, on_epoch=None)
     assert_same_results(own, named)
@@ -68,7 +68,7 @@ def test_a_factory_and_a_class_give_the_run_of_their_names():
 
 def test_a_factory_and_a_class_are_used_by_workers():
     """`test_collected_training.py` compares processes with workers in this process."""
-    config = tiny("ddpg", env="my reach", env_kwargs={}, steps=200, workers=1)
+    config = tiny("ddpg", env="my reach", env_kwargs={}, steps=100, workers=1)
     agent = train(config, env=make_reach, agent=WideDDPG, backend="local", on_epoch=None).agent
     assert agent.critics[0].layers[0].out_features == 24
 
@@ -110,12 +110,12 @@ def test_an_environment_and_an_agent_that_exist_are_used_and_stay_open():
 
     robot = Robot(make_reach())
     agent = SAC(robot.observation_space, robot.action_space, gamma=0.98, hidden=(8,))
-    config = tiny("sac", env="robot", env_kwargs={}, steps=200, num_envs=1, evaluation_episodes=2)
+    config = tiny("sac", env="robot", env_kwargs={}, steps=100, num_envs=1, evaluation_episodes=2)
     before = {name: each.clone() for name, each in agent.actor.state_dict().items()}
     result = train(config, env=robot, agent=agent, on_epoch=None)
     assert result.agent is agent
     assert any(not torch.equal(before[name], each) for name, each in agent.actor.state_dict().items())
-    assert robot.resets >= 200 // 9 + 2, "also by the evaluation"
+    assert robot.resets >= 100 // 9 + 2, "also by the evaluation"
     assert not robot.is_closed
 
 

@@ -85,7 +85,7 @@ def test_keys_are_lists_also_with_commas(tmp_path):
 
 @pytest.mark.parametrize("kind", [Strict, MaskInInfo, MaskMethod])
 def test_a_run_never_takes_a_masked_action(kind, tmp_path):
-    options = {"env_kwargs": {}, "clip_targets": None, "steps": 200, "workers": int(kind is MaskMethod)}
+    options = {"env_kwargs": {}, "clip_targets": None, "steps": 100, "workers": int(kind is MaskMethod)}
     config = tiny("dqn", env=f"{kind.__module__}:{kind.__name__}", **options)
     result = train(config, folder=tmp_path / "run", on_epoch=None, backend="local")
     assert "action_mask" in result.agent.inputs.keys

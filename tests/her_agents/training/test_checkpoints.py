@@ -16,7 +16,7 @@ from tests.support.short_runs import TASKS, same, tiny
 
 @pytest.mark.parametrize("algo", TASKS)
 def test_a_loaded_agent_and_an_exported_policy_act_like_the_saved_one(algo, tmp_path, monkeypatch):
-    result = train(tiny(algo, steps=200), folder=tmp_path, on_epoch=None)
+    result = train(tiny(algo, steps=100), folder=tmp_path, on_epoch=None)
     monkeypatch.setattr("gymnasium.make", None)
     agent = load_agent(tmp_path / "latest.pt")
     assert type(agent) is type(result.agent)
@@ -40,7 +40,7 @@ def test_a_loaded_agent_and_an_exported_policy_act_like_the_saved_one(algo, tmp_
 
 
 def test_damaged_files_raise_an_error(tmp_path):
-    train(tiny(steps=200), folder=tmp_path, on_epoch=None)
+    train(tiny(steps=100), folder=tmp_path, on_epoch=None)
     path = tmp_path / "small.policy"
     export_policy(tmp_path, path)
     content = path.read_bytes()

@@ -46,7 +46,7 @@ BAD_OPTIONS = [
     ({"max_episode_steps": 0}, ValueError, "max_episode_steps must be .* >= 1, got 0"),
     ({"setps": 3}, ValueError, "unknown option 'setps'; choose from 'env', 'algo', 'env_kwargs'"),
     ({"gamma": 1.1}, ValueError, r"gamma must be a number in \[0, 1\], got 1.1"),
-    ({"learning_starts": 600}, ValueError, "learning_starts must be below steps=600, got 600"),
+    ({"learning_starts": 300}, ValueError, "learning_starts must be below steps=300, got 300"),
     ({"seed": 2**63}, ValueError, r"seed must be below 2\*\*63, got 9223"),
     ({"fresh_envs": True}, ValueError, "fresh_envs=True needs workers, got workers=0"),
     ({"her": "no"}, TypeError, "her must be .*, got 'no'"),

@@ -54,7 +54,7 @@ def recorded(tmp_path_factory):
 
 
 def demonstrated(folder, source, algo="sac", **options):
-    return tiny(algo, demos=str(folder / source), env=ENV, env_kwargs=OPTIONS, steps=300, **options)
+    return tiny(algo, demos=str(folder / source), env=ENV, env_kwargs=OPTIONS, steps=200, **options)
 
 
 @pytest.mark.parametrize("source", ["demos", "saved", "seeker.py:seek"])
@@ -71,7 +71,7 @@ class WithoutImitation(SAC):
 
 
 def test_agents_whose_update_has_no_imitate_learn_unless_they_must_imitate(demos):
-    config = demonstrated(demos, "demos", steps_per_epoch=300)
+    config = demonstrated(demos, "demos", steps_per_epoch=200)
     results = [train(config, agent=each, on_epoch=None) for each in (SAC, WithoutImitation)]
     assert same(*(result.agent.state_dict() for result in results))
     config = demonstrated(demos, "demos", agent={"bc_weight": 1.0})
@@ -115,7 +115,7 @@ def test_unusable_demonstrations_raise_an_error_with_their_name(source, options,
 
 
 def test_the_command_takes_demonstrations(demos, tmp_path):
-    command = ["train", ENV, "-o", "max_steps=9", "--steps", 300, "--learning-starts", 50, "--no-check"]
+    command = ["train", ENV, "-o", "max_steps=9", "--steps", 100, "--learning-starts", 50, "--no-check"]
     command += ["--no-tensorboard", "--out"]
     assert her(*command, tmp_path / "run", "--demos", demos / "demos", "--demo-share", 0.5).exit_code == 0
     result = her(*command, tmp_path / "other", "--demos", demos / "missing")

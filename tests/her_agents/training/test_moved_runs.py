@@ -19,7 +19,7 @@ def finished_run(tmp_path_factory):
     project = tmp_path_factory.mktemp("first") / "project"
     (project / "envs").mkdir(parents=True)
     (project / "envs" / "reach.py").write_text(FILE)
-    config = tiny("sac", env=f"{project}/envs/reach.py:Reach", env_kwargs={}, steps=200)
+    config = tiny("sac", env=f"{project}/envs/reach.py:Reach", env_kwargs={}, steps=100)
     train(config, folder=project / "runs" / "a", on_epoch=None)
     return project / "runs" / "a"
 
@@ -38,7 +38,7 @@ def copied_run(run, tmp_path):
 def test_the_file_of_the_environment_is_found_in_its_place_relative_to_the_run(copied):
     found = load_checkpoint(copied / "latest.pt")["config"]["env"]
     assert found == f"{copied.parent.parent}/envs/reach.py:Reach"
-    result = her("train", "--resume", copied, "--steps", 400, "--no-tensorboard")
+    result = her("train", "--resume", copied, "--steps", 200, "--no-tensorboard")
     assert result.exit_code == 0, result.output
 
 
@@ -52,7 +52,7 @@ def test_else_it_is_found_by_its_name_in_the_current_folder(copied, tmp_path, mo
 def test_another_environment_can_be_given(copied, tmp_path):
     other = shutil.move(copied.parent.parent / "envs" / "reach.py", tmp_path / "other.py")
     for words in (
-        ["train", "--resume", copied, "--steps", 300, "--no-tensorboard"],
+        ["train", "--resume", copied, "--steps", 200, "--no-tensorboard"],
         ["evaluate", copied, "--episodes", 2],
         ["watch", copied, "--no-show", "--episodes", 1],
     ):
@@ -81,7 +81,7 @@ def test_a_run_without_its_buffer_continues_with_the_agent_and_new_episodes(copi
     for file in copied.glob("buffer-*.replay"):
         file.unlink()
     env = f"{copied.parent.parent}/envs/reach.py:Reach"
-    config = tiny("sac", env=env, env_kwargs={}, steps=400)
+    config = tiny("sac", env=env, env_kwargs={}, steps=200)
     with pytest.warns(UserWarning, match=r"buffer-\d+\.replay.* is missing; the run continues"):
         result = train(config, folder=copied, resume=True, on_epoch=None)
     assert [row["epoch"] for row in result.history] == [1, 2]

@@ -36,7 +36,7 @@ OPTIONS = [
 @pytest.mark.parametrize(("algo", "options"), OPTIONS)
 def test_resumed_training_equals_an_uninterrupted_one(algo, options, tmp_path):
     """Rows, weights, optimizers, priorities and the random state are equal to the last bit."""
-    assert_resumes(tiny(algo, **options, steps=400), tmp_path)
+    assert_resumes(tiny(algo, **options, steps=200), tmp_path)
 
 
 def test_log_has_a_row_for_each_epoch(finished):
@@ -47,8 +47,8 @@ def test_log_has_a_row_for_each_epoch(finished):
     assert [row["epoch"] for row in rows] == ["1", "2", "3"]
     assert [int(row["env_steps"]) for row in rows] == [row["env_steps"] for row in result.history]
     last = {name: float(value) for name, value in rows[-1].items()}
-    assert 600 <= last["env_steps"] < 620
-    assert last["updates"] == int((last["env_steps"] - 50) * 0.1)
+    assert 300 <= last["env_steps"] < 320
+    assert last["updates"] == int((last["env_steps"] - 30) * 0.1)
     assert -1 <= last["reward_mean"] <= 0
     assert 0 < last["relabeled_success"] < 1
     assert 0 <= last["goal_age"] < 5
@@ -66,11 +66,11 @@ def test_tensorboard_shows_the_values_of_the_log(finished):
 
 def test_tensorboard_shows_each_epoch_of_a_resumed_training_once(tmp_path, monkeypatch):
     """The run crashed between logging an epoch and saving the checkpoint of this epoch."""
-    train(tiny(steps=200), folder=tmp_path, tensorboard=True)
+    train(tiny(steps=100), folder=tmp_path, tensorboard=True)
     monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
-    train(tiny(steps=400), folder=tmp_path, tensorboard=True, resume=True)
+    train(tiny(steps=200), folder=tmp_path, tensorboard=True, resume=True)
     monkeypatch.undo()
-    result = train(tiny(steps=400), folder=tmp_path, tensorboard=True, resume=True)
+    result = train(tiny(steps=200), folder=tmp_path, tensorboard=True, resume=True)
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("loss")] == [row["env_steps"] for row in result.history]
 
@@ -96,20 +96,20 @@ def test_second_training_in_a_folder_raises_an_error_and_other_files_are_kept(tm
     def begin_another(training):
         if not refused:
             with pytest.raises(InUseError, match="is in use") as caught:
-                train(tiny(steps=200), folder=tmp_path)
+                train(tiny(steps=100), folder=tmp_path)
             refused.append(caught)
 
-    train(tiny(steps=200), folder=tmp_path, on_step=begin_another)
+    train(tiny(steps=100), folder=tmp_path, on_step=begin_another)
     assert refused
     assert (tmp_path / "buffer-mine.replay").read_text() == "of another"
-    train(tiny(steps=400), folder=tmp_path, resume=True)
+    train(tiny(steps=200), folder=tmp_path, resume=True)
 
 
 def test_finished_training_continues_only_with_more_steps(finished):
     _, folder = finished
     before = (folder / "config.json").read_text()
-    for steps in (600, 100):
-        with pytest.raises(ValueError, match=rf"steps={steps} is too small .* already has 60\d steps"):
+    for steps in (300, 50):
+        with pytest.raises(ValueError, match=rf"steps={steps} is too small .* already has 3[01]\d steps"):
             train(tiny(steps=steps), folder=folder, resume=True)
     assert (folder / "config.json").read_text() == before
 
@@ -133,7 +133,7 @@ def test_rows_of_a_run_that_began_without_success_once_stay_readable(tmp_path):
 def test_only_a_better_evaluation_replaces_the_best_checkpoint(tmp_path, monkeypatch):
     rates = iter([(0.2, -5.0, 5.0, 1.0), (0.6, -5.0, 5.0, 1.0), (0.6, -4.0, 4.0, 1.0), (0.4, -1.0, 1.0, 1.0)])
     monkeypatch.setattr(session, "evaluate", lambda *arguments: Evaluation(*next(rates)))
-    train(tiny(steps=800), folder=tmp_path)
+    train(tiny(steps=400), folder=tmp_path)
     assert load_checkpoint(tmp_path / "best.pt")["counts"]["epochs"] == 3
 
 
@@ -142,26 +142,26 @@ def test_ctrl_c_ends_the_training_after_the_step_and_saves(tmp_path):
 
     def interrupt(training):
         steps.append(training.counts.env_steps)
-        if training.counts.env_steps >= 300:
+        if training.counts.env_steps >= 150:
             signal.raise_signal(signal.SIGINT)
 
     result = train(tiny(), folder=tmp_path, on_step=interrupt)
     assert result.interrupted
     assert len(result.history) == 1
-    assert 300 <= steps[-1] < 304
+    assert 150 <= steps[-1] < 154
     saved = load_checkpoint(tmp_path / "latest.pt")
     assert saved["counts"]["env_steps"] == steps[-1]
     resumed = train(tiny(), folder=tmp_path, resume=True)
     assert not resumed.interrupted
     assert [row["epoch"] for row in resumed.history] == [1, 2, 3]
-    assert 600 <= resumed.history[-1]["env_steps"] < 620
+    assert 300 <= resumed.history[-1]["env_steps"] < 320
     with (tmp_path / "progress.csv").open() as file:
         assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
 
 def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, monkeypatch):
     """The crash occurs after the new buffer and before the new checkpoint is written; old files remain."""
-    train(tiny(steps=200), folder=tmp_path)
+    train(tiny(steps=100), folder=tmp_path)
     before = load_checkpoint(tmp_path / "latest.pt")
 
     def crash(path, content):
@@ -174,7 +174,7 @@ def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, mo
         train(tiny(), folder=tmp_path, resume=True)
     monkeypatch.undo()
     assert same(load_checkpoint(tmp_path / "latest.pt"), before)
-    train(tiny(steps=400), folder=tmp_path, resume=True)
+    train(tiny(steps=200), folder=tmp_path, resume=True)
     assert len(list(tmp_path.glob("buffer-*.replay"))) == 1
 
 
@@ -221,4 +221,4 @@ def test_missing_tensorboard_raises_an_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match="needs the package tensorboard; run: pip"):
         train(tiny(), folder=tmp_path, tensorboard=True)
-    train(tiny(steps=200), folder=tmp_path / "without")
+    train(tiny(steps=100), folder=tmp_path / "without")

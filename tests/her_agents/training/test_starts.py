@@ -18,7 +18,7 @@ from tests.support.short_runs import assert_resumes, tiny
 
 # In Counting, a state is the number of an episode and of its step, and every episode reaches its goal.
 COUNTING = {"env": "her_envs/Counting-v0", "env_kwargs": {"length": 30}}
-COUNTING |= {"steps": 400, "start_state": "observation"}
+COUNTING |= {"steps": 400, "steps_per_epoch": 200, "start_state": "observation"}
 
 
 class Drift(gym.Env):
