@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,21 @@ def _without_output() -> Iterator[None]:
         os.close(original)
 
 
-def _make(name: str, **options: Any) -> gym.Env[Any, Any]:
+def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
     with _without_output():
         return SeededResets(gym.make(f"panda_gym:{name}", **options))
 
 
-make_panda_push = partial(_make, "PandaPush-v3")
-make_panda_pick_and_place = partial(_make, "PandaPickAndPlace-v3")
-make_panda_stack = partial(_make, "PandaStack-v3")
-"""Functions that return the environment with `SeededResets`; options are those of the environment."""
+def make_panda_push(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaPush-v3`` with `SeededResets`; ``options`` are those of the environment."""
+    return _make("PandaPush-v3", options)
+
+
+def make_panda_pick_and_place(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaPickAndPlace-v3`` with `SeededResets`; ``options`` are those of the environment."""
+    return _make("PandaPickAndPlace-v3", options)
+
+
+def make_panda_stack(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaStack-v3`` with `SeededResets`; ``options`` are those of the environment."""
+    return _make("PandaStack-v3", options)
