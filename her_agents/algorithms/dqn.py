@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 class DQN(Agent):
     """DQN with double Q-learning, a target network, and epsilon-greedy exploration.
 
-    DQN takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.DQNOptions`.
-    The action space must be Discrete.
+    DQN takes the arguments of `Agent`, the fields of `her_agents.DQNOptions`, and Discrete actions.
     """
 
     options: DQNOptions

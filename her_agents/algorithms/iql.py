@@ -29,8 +29,7 @@ LARGEST_WEIGHT = 100.0  # of a recorded action in the imitation loss
 class IQL(Agent):
     """IQL: two critics, a state value, and an actor that imitates recorded actions.
 
-    IQL takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.IQLOptions`.
-    The action space must be a Box with bounds.
+    IQL takes the arguments of `Agent`, the fields of `her_agents.IQLOptions`, and a bounded Box of actions.
     """
 
     options: IQLOptions

@@ -30,8 +30,7 @@ LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions b
 class SAC(Agent):
     """SAC: a squashed Gaussian actor, two critics, and a learned or constant weight of the entropy.
 
-    SAC takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.SACOptions`.
-    The action space must be a Box with bounds.
+    SAC takes the arguments of `Agent`, the fields of `her_agents.SACOptions`, and a bounded Box of actions.
     """
 
     options: SACOptions

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class TD3(Agent):
     """TD3: a deterministic actor that maximizes the first critic; targets use the minimum of both critics.
 
-    TD3 takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.TD3Options`.
-    The action space must be a Box with bounds.
+    TD3 takes the arguments of `Agent`, the fields of `her_agents.TD3Options`, and a bounded Box of actions.
     """
 
     options: TD3Options

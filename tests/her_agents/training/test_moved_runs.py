@@ -19,7 +19,8 @@ def finished_run(tmp_path_factory):
     project = tmp_path_factory.mktemp("first") / "project"
     (project / "envs").mkdir(parents=True)
     (project / "envs" / "reach.py").write_text(FILE)
-    config = tiny("sac", env=f"{project}/envs/reach.py:Reach", env_kwargs={}, steps=100)
+    file = f"{project}/envs/reach.py"
+    config = tiny("sac", env=f"{file}:Reach", env_kwargs={}, start_state=f"{file}:set_state", steps=100)
     train(config, folder=project / "runs" / "a", on_epoch=None)
     return project / "runs" / "a"
 
@@ -36,8 +37,8 @@ def copied_run(run, tmp_path):
 
 
 def test_the_file_of_the_environment_is_found_in_its_place_relative_to_the_run(copied):
-    found = load_checkpoint(copied / "latest.pt")["config"]["env"]
-    assert found == f"{copied.parent.parent}/envs/reach.py:Reach"
+    found, file = load_checkpoint(copied / "latest.pt")["config"], f"{copied.parent.parent}/envs/reach.py"
+    assert (found["env"], found["start_state"]) == (f"{file}:Reach", f"{file}:set_state")
     result = her("train", "--resume", copied, "--steps", 200, "--no-tensorboard")
     assert result.exit_code == 0, result.output
 
@@ -78,10 +79,10 @@ def test_a_file_that_exists_is_not_replaced(run, tmp_path, monkeypatch):
 
 
 def test_a_run_without_its_buffer_continues_with_the_agent_and_new_episodes(copied):
-    for file in copied.glob("buffer-*.replay"):
-        file.unlink()
-    env = f"{copied.parent.parent}/envs/reach.py:Reach"
-    config = tiny("sac", env=env, env_kwargs={}, steps=200)
+    for buffer in copied.glob("buffer-*.replay"):
+        buffer.unlink()
+    file = f"{copied.parent.parent}/envs/reach.py"
+    config = tiny("sac", env=f"{file}:Reach", env_kwargs={}, start_state=f"{file}:set_state", steps=200)
     with pytest.warns(UserWarning, match=r"buffer-\d+\.replay.* is missing; the run continues"):
         result = train(config, folder=copied, resume=True, on_epoch=None)
     assert [row["epoch"] for row in result.history] == [1, 2]
