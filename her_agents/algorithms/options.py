@@ -201,8 +201,10 @@ class IQLOptions(AgentOptions):
     With a larger factor, the actor imitates mainly actions with high Q values."""
 
 
-_ALL: list[type[AgentOptions]] = [DQNOptions, DDPGOptions, TD3Options, SACOptions, TQCOptions, IQLOptions]
-AGENT_OPTIONS = {each.__name__.removesuffix("Options").lower(): each for each in _ALL}
+AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
+    each.__name__.removesuffix("Options").lower(): each
+    for each in (DQNOptions, DDPGOptions, TD3Options, SACOptions, TQCOptions, IQLOptions)
+}
 """Class of the options of each algorithm, by name."""
 
 

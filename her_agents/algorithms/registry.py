@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from her_agents.training.config import Config
     from her_wrappers.simulators import GoalSimulator
 
-AGENTS: list[type[Agent]] = [DQN, DDPG, TD3, SAC, TQC, IQL]
-ALGORITHMS = {each.__name__.lower(): each for each in AGENTS}
+ALGORITHMS: dict[str, type[Agent]] = {each.__name__.lower(): each for each in (DQN, DDPG, TD3, SAC, TQC, IQL)}
 
 STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
 """Default steps of a run: `STEPS_PER_LENGTH` times the time limit, or `DEFAULT_STEPS` without a limit."""

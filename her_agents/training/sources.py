@@ -144,11 +144,9 @@ class EnvironmentSource(Source):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the last episode of the epoch has ended in each environment."""
         return bool(self._waiting.all())
 
     def begin(self, seed: int) -> None:
-        """Reset all environments."""
         if self.starts is not None:
             self.starts.begin(seed, self.buffer)
         self._observations, _ = self._envs.reset(seed=seed)
@@ -179,7 +177,6 @@ class EnvironmentSource(Source):
         return _collected(steps, episodes, self._success_key)
 
     def close(self) -> None:
-        """Close the environments."""
         self._envs.close()
 
 
@@ -234,7 +231,6 @@ class SimulatorSource(Source):
         return Collected(len(ended), successes, ended.sum())
 
     def close(self) -> None:
-        """Close the simulator."""
         self._env.close()
 
 
@@ -260,15 +256,12 @@ class WorkerSource(Source):
         return _collected(episodes.num_steps, list(episodes), self._success_key)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the collector."""
         return {"collector": self._collector.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state of the collector."""
         self._collector.load_state_dict(state["collector"])
 
     def close(self) -> None:
-        """Stop the workers."""
         self._collector.close()
 
 

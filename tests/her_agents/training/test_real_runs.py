@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
 from her_agents import DDPG, SAC
 from her_agents.training.checkpoints import load_checkpoint
@@ -17,7 +16,7 @@ from her_agents.training.loop import epoch_line, is_solved, train
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, RealRobot
 from her_wrappers.data.text import read_progress
 from tests.support.robot import Robot
-from tests.support.short_runs import tiny
+from tests.support.short_runs import same, tiny
 
 STEPS = 10  # of an episode
 
@@ -99,13 +98,9 @@ def test_updates_are_made_in_a_thread_by_another_agent_than_the_one_that_acts(ro
     assert actor != id(result.agent)
     episodes = [acting[i : i + STEPS] for i in range(0, 60, STEPS)]
     for episode in episodes:
-        assert all(same_weights(each, episode[0][1]) for _, each in episode), "constant within an episode"
-    changed = [not same_weights(a[0][1], b[0][1]) for a, b in itertools.pairwise(episodes)]
+        assert all(same(each, episode[0][1]) for _, each in episode), "constant within an episode"
+    changed = [not same(a[0][1], b[0][1]) for a, b in itertools.pairwise(episodes)]
     assert changed == [False, False, False, True, True], "those of one episode act in the next but one"
-
-
-def same_weights(first, second):
-    return all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_the_result_does_not_depend_on_the_time_that_updates_take():
@@ -117,7 +112,7 @@ def test_the_result_does_not_depend_on_the_time_that_updates_take():
     options = {"linear_schedule": True, "env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": STEPS}}
     results = [train(real(**options), agent=agent, on_epoch=None) for agent in (DDPG, Slow)]
     weights = [result.agent.policy_state()["network"] for result in results]
-    assert same_weights(*weights)
+    assert same(*weights)
     assert results[0].history[-1]["updates"] == results[1].history[-1]["updates"] > 10
 
 

@@ -1,5 +1,6 @@
 """Runs on batched simulators: GoalSimulator, DeviceReplayBuffer and agent exchange tensors."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 import torch
 
 from her_agents import load_agent
+from her_agents.algorithms.registry import choose_algorithm
 from her_agents.training.config import Config
 from her_agents.training.evaluation import evaluate_simulator
 from her_agents.training.loop import train
+from her_agents.training.sources import make_single_env
 from her_envs import PointReach, TaskVectorEnv
 from her_wrappers import DeviceReplayBuffer
 from her_wrappers.goals.environments import make_env
@@ -66,18 +69,9 @@ def test_the_log_has_the_measurements_of_other_runs():
 
 
 def test_defaults_depend_on_the_simulator():
-    config = Config(
-        "her_envs/PointReach-v0", num_envs=3, on_device=True, learning_starts=5, evaluation_episodes=1
-    )
-    seen = []
-
-    def stop(run):
-        seen.append(run.config)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(config, on_step=stop, on_epoch=None)
-    (chosen,) = seen
+    config = Config("her_envs/PointReach-v0", num_envs=3, on_device=True)
+    with closing(make_single_env(config)) as env:
+        chosen = choose_algorithm(config, env)
     assert (chosen.steps, chosen.steps_per_epoch) == (200 * 3 * 50, 4 * 3 * 50)
     assert chosen.updates_per_step == pytest.approx(2 / 3)
 
