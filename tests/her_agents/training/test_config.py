@@ -52,6 +52,7 @@ BAD_OPTIONS = [
     ({"her": "no"}, TypeError, "her must be .*, got 'no'"),
     ({"termination": 3}, TypeError, "termination must be .*, got 3"),
     ({"goal_selection_strategy": "futur"}, ValueError, "unknown goal_selection_strategy 'futur'"),
+    ({"goal_selection_strategy": {"futur": 1.0}, "her": False}, ValueError, "unknown goal_selection"),
     ({"goal_selection_strategy": SHARES, "n_sampled_goal": 8}, ValueError, "n_sampled_goal must be left out"),
     ({"info_keys": "cost"}, TypeError, "info_keys must be a list of strings"),
 ]
