@@ -94,15 +94,10 @@ def _of_simulator(config: Config, simulator: GoalSimulator) -> Config:
 def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
     """If ``clip_targets`` is None, set it to True if all rewards of a random episode are -1 or 0, else False.
 
-    For a real robot, no random episode is played, and the value is False.
+    The episode has at most `MAX_PROBE_STEPS` steps. A real robot plays none, and the value is False.
     """
-    if config.clip_targets is None:
-        config = replace(config, clip_targets=not config.real and _has_sparse_rewards(env))
-    return config
-
-
-def _has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
-    """Play one random episode of at most `MAX_PROBE_STEPS` steps; return whether all rewards are -1 or 0."""
+    if config.clip_targets is not None or config.real:
+        return replace(config, clip_targets=bool(config.clip_targets))
     observation, info = env.reset(seed=0)
     env.action_space.seed(0)
     rng = np.random.default_rng(0)
@@ -110,10 +105,10 @@ def _has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
         action = valid_action(env.action_space.sample(), env, observation, info, rng)
         observation, reward, terminated, truncated, info = env.step(action)
         if float(reward) not in {-1, 0}:
-            return False
+            return replace(config, clip_targets=False)
         if terminated or truncated:
             break
-    return True
+    return replace(config, clip_targets=True)
 
 
 def resolve_auto(config: Config, observation_space: Any) -> tuple[Config, dict[str, str]]:
