@@ -87,33 +87,23 @@ def tensors_of(module):
     return [each for each in tree_leaves(module.state_dict()) if isinstance(each, torch.Tensor)]
 
 
+KEYS = {"use_keys": ["wrist"], "critic_keys": ["exact"], "random_shift": 2}
+
+
+@pytest.mark.parametrize(
+    ("algo", "kind", "options"),
+    [("sac", CameraReach, KEYS), ("iql", TupleReach, KEYS), ("dqn", ActionMask, {})],
+)
 @pytest.mark.usefixtures("meta")
-def test_images_are_moved_to_the_device():
-    agent = ALGORITHMS["dqn"](IMAGES.observation_space, IMAGES.action_space, device="meta")
-    observations = IMAGES.observe(IMAGES.reset(3, np.random.default_rng(0)))
-    with OneDevice():
-        assert agent.network(agent.inputs(observations)).shape == (3, 5)
-
-
-@pytest.mark.parametrize(("algo", "kind"), [("sac", CameraReach), ("iql", TupleReach)])
-@pytest.mark.usefixtures("meta")
-def test_cameras_random_shifts_and_keys_of_critics_stay_on_the_device(algo, kind):
-    env, keys = kind(), {"use_keys": ["wrist"], "critic_keys": ["exact"]}
-    spaces = env.observation_space, env.action_space
-    agent = ALGORITHMS[algo](*spaces, device="meta", random_shift=2, hidden=(8,), **keys)
-    with OneDevice():
-        losses = agent.update(batch_from(env))
-    assert {loss.device.type for loss in losses.values()} == {"meta"}
-
-
-@pytest.mark.usefixtures("meta")
-def test_masks_of_valid_actions_stay_on_the_device():
-    env = ActionMask()
-    agent = ALGORITHMS["dqn"](env.observation_space, env.action_space, device="meta")
+def test_cameras_random_shifts_keys_of_critics_and_masks_stay_on_the_device(algo, kind, options):
+    env = kind()
+    agent = ALGORITHMS[algo](env.observation_space, env.action_space, device="meta", hidden=(8,), **options)
     batch = batch_from(env)
     with OneDevice():
-        assert agent.update(batch)["loss"].device.type == "meta"
-        assert agent.choose(agent.inputs(batch.observations), explore=True).shape == (16,)
+        losses = agent.update(batch)
+        actions = agent.choose(agent.inputs(batch.observations), explore=True)
+    assert {loss.device.type for loss in losses.values()} == {actions.device.type} == {"meta"}
+    assert len(actions) == 16
 
 
 @pytest.mark.parametrize("device", DEVICES)
