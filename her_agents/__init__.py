@@ -104,17 +104,10 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Return all names of the package, including public names that have not been imported yet."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module that defines the public name ``name``, and return the object of this name.
-
-    Raises:
-        AttributeError: The package does not define the name.
-        ModuleNotFoundError: The name needs torch or another package that is not installed.
-    """
     module = next((module for module, names in _NAMES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -142,11 +142,7 @@ class Agent:
     def build(self, action_space: spaces.Space[Any]) -> None:
         """Make the networks and optimizers, and add them to ``modules``.
 
-        Args:
-            action_space: Action space of one environment.
-
-        Raises:
-            TypeError: The algorithm does not support the action space.
+        Raise TypeError if the algorithm does not support the action space of one environment.
         """
         raise NotImplementedError
 
@@ -154,8 +150,7 @@ class Agent:
     def td_errors(self) -> np.ndarray:
         """Absolute TD errors of the latest update, (B,) float32, averaged over the critics."""
         errors = self._errors.detach().abs()
-        sizes: np.ndarray = errors.reshape(-1, errors.shape[-1]).mean(dim=0).cpu().numpy()
-        return sizes
+        return errors.reshape(-1, errors.shape[-1]).mean(dim=0).cpu().numpy()
 
     @torch.no_grad()
     def act(self, observation: Mapping[str, Any], *, explore: bool = False) -> Any:
@@ -186,15 +181,10 @@ class Agent:
         return actions[0] if is_single else actions
 
     def choose(self, inputs: NetworkInput, explore: bool) -> torch.Tensor:
-        """Return N actions of the environment's action space, for N observations.
+        """Return N actions of the environment's action space, a tensor on the device, for N inputs.
 
-        Args:
-            inputs: Inputs of the networks for N observations.
-            explore: Whether to explore. With False, an implementation of this method must use only operations
-                that ONNX supports, since `export_onnx` exports it.
-
-        Returns:
-            A tensor on the device, with a leading axis N and the shape and range of the action space.
+        Without exploration, an implementation of this method must use only operations that ONNX supports,
+        since `export_onnx` exports it.
         """
         raise NotImplementedError
 
@@ -220,11 +210,7 @@ class Agent:
         return state | {"generator": self.generator.get_state(), "updates": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state of networks, optimizers, statistics and random generator.
-
-        Args:
-            state: Result of `state_dict` of an agent with equal options and spaces.
-        """
+        """Load the result of `state_dict` of an agent with equal options and spaces."""
         for name, module in self.modules.items():
             module.load_state_dict(state[name])
             for group in getattr(module, "param_groups", ()):  # of a run with CUDA graphs, on another device
@@ -238,24 +224,18 @@ class Agent:
     ) -> nn.Module:
         """Return a new network on the device, with the hidden layers that the options specify.
 
-        Args:
-            num_outputs: Number of outputs.
-            num_actions: Length of the action vector that a critic reads; 0 for other networks.
-            is_critic: Whether the network also reads ``critic_keys``; by default, if ``num_actions`` is above
-                0. Agents without ``critic_keys`` do not pass this argument.
-
-        Returns:
-            A module. Its arguments are a `NetworkInput` of B observations and, for a critic, (B, num_actions)
-            actions. Its result is (B, num_outputs) float32.
+        The arguments of the network are a `NetworkInput` of B observations and, for a critic, actions of
+        shape (B, num_actions). Its result is (B, num_outputs) float32. ``is_critic`` is whether the network
+        also reads ``critic_keys``; by default, if ``num_actions`` is above 0. Agents without ``critic_keys``
+        do not pass this argument.
         """
-        hidden, norm = self.options.hidden, self.options.layer_norm
         network = Network(
             self.inputs,
-            hidden,
+            self.options.hidden,
             num_outputs,
             num_actions=num_actions,
             is_critic=is_critic,
-            layer_norm=norm,
+            layer_norm=self.options.layer_norm,
             bfloat16=self._bfloat16,
         )
         return network.to(self.device)  # made on the CPU, so that all devices get the same initial weights
@@ -300,9 +280,8 @@ class Agent:
         *,
         inputs: list[nn.Parameter] | None = None,
     ) -> None:
-        """Take one optimizer step on ``loss``.
+        """Take one optimizer step on ``loss`` for the parameters ``inputs``; None means all parameters.
 
-        ``inputs`` lists the parameters whose gradients are computed; None means all parameters of the loss.
         Once in `LOSS_INTERVAL` updates, raise ValueError if the loss is not finite.
         """
         optimizer.zero_grad()
@@ -374,16 +353,10 @@ def cloning_loss(
 class BoxActions:
     """Converts actions between a Box and the range [-1, 1] of the networks.
 
-    Args:
-        space: Action space of one environment.
-        algo: Name of the algorithm, for error messages.
-        device: Device of the networks.
+    ``algo`` is used in error messages only. TypeError is raised if the space is not a Box with finite bounds.
 
     Attributes:
         count: Length of an action vector, A.
-
-    Raises:
-        TypeError: The space is not a Box with finite bounds.
     """
 
     def __init__(self, space: spaces.Space[Any], algo: str, device: torch.device) -> None:

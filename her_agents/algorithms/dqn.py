@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 class DQN(Agent):
     """DQN with double Q-learning, a target network, and epsilon-greedy exploration.
 
-    DQN takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.DQNOptions`.
-    The action space must be Discrete.
+    DQN takes the arguments of `Agent`, the fields of `her_agents.DQNOptions`, and Discrete actions.
     """
 
     options: DQNOptions
@@ -63,28 +62,17 @@ class DQN(Agent):
                 drawn = torch.rand(inputs.mask.shape, dtype=torch.float32, **self._random)
                 random = drawn.masked_fill(~inputs.mask, -1).argmax(dim=1)
             best = torch.where(is_random, random, best)
-        actions: torch.Tensor = best + self._first_action
-        return actions
+        return best + self._first_action
 
     def best(self, inputs: NetworkInput) -> torch.Tensor:
         """Return the index, from 0, of the valid action with the highest Q value for each input, (B,)."""
         values = self.network(inputs)
         if inputs.mask is not None:
             values = values.masked_fill(~inputs.mask, -torch.inf)
-        best: torch.Tensor = values.argmax(dim=1)
-        return best
+        return values.argmax(dim=1)  # type: ignore[no-any-return]
 
     def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
-        """Take one gradient step.
-
-        Args:
-            batch: B transitions, as NumPy arrays or tensors.
-            imitate: (B,) bool, whether the network may imitate each transition; None if it may imitate
-                none. Has no effect unless ``bc_weight`` is above 0.
-
-        Returns:
-            ``loss`` and ``q_mean``, the mean Q value of the batch.
-        """
+        """Take one gradient step; ``imitate`` has no effect unless ``bc_weight`` is above 0."""
         inputs, next_inputs = self.inputs.of_batch(batch)
         target = self.target_values(batch, next_inputs)
         taken = self.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)

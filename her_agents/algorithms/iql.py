@@ -29,8 +29,7 @@ LARGEST_WEIGHT = 100.0  # of a recorded action in the imitation loss
 class IQL(Agent):
     """IQL: two critics, a state value, and an actor that imitates recorded actions.
 
-    IQL takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.IQLOptions`.
-    The action space must be a Box with bounds.
+    IQL takes the arguments of `Agent`, the fields of `her_agents.IQLOptions`, and a bounded Box of actions.
     """
 
     options: IQLOptions
@@ -60,10 +59,6 @@ class IQL(Agent):
             batch: B transitions for the critics and the state value.
             policy_batch: Transitions for the actor, by default ``batch``. Their goals may have been chosen
                 with another strategy than the goals of ``batch``.
-
-        Returns:
-            ``critic_loss``, ``value_loss``, ``actor_loss``, and ``q_mean``, the mean Q value of
-            ``batch``.
         """
         inputs, next_inputs = self.inputs.of_batch(batch)
         actions, weights = self.actions.from_env(batch.actions), self.as_tensor(batch.weights)
@@ -96,5 +91,4 @@ class IQL(Agent):
         """Return the minimum of the two target critics minus the state value, (B,)."""
         with torch.no_grad():
             q_values = self.targets(inputs, actions).amin(dim=(0, 1))
-        advantage: torch.Tensor = q_values - self.value(inputs).squeeze(1)
-        return advantage
+        return q_values - self.value(inputs).squeeze(1)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from her_wrappers.data.trees import Path
 
 LEAST_ROWS = 64  # products of fewer rows, such as for the next action, are faster in float32
+LARGEST = 5.0  # absolute value of a normalized component
+LEAST_DEVIATION = 0.01  # of a component, which may be constant
 MIN_IMAGE_SIZE = 20  # [pixels]; the convolutions have no output for smaller images
 
 
@@ -43,44 +46,22 @@ class Normalizer:
         num_goals: Length of a goal, G. The last G components of each vector are the desired goal. They are
             normalized by common statistics of desired and achieved goals, so `update` also takes achieved
             goals.
-        clip: Largest absolute value of the output.
-        min_deviation: Lower bound of the standard deviations, which would be 0 for constant components.
         device: Device of the statistics and of the vectors.
-
-    Attributes:
-        count: Number of vectors added so far, a 0-d int64 tensor.
-        sums: (2, D + G) float64. Row 0 contains the sum of each column over all arguments of `update`, row 1
-            the sum of the squares.
-        shift: (D,) float32, the mean of each component.
-        scale: (D,) float32, the reciprocal standard deviation of each component.
     """
 
-    def __init__(
-        self,
-        width: int,
-        num_goals: int = 0,
-        *,
-        clip: float = 5.0,
-        min_deviation: float = 0.01,
-        device: str | torch.device = "cpu",
-    ) -> None:
-        # A tensor, since a CUDA graph would repeat the number that it was captured with.
+    def __init__(self, width: int, num_goals: int = 0, device: str | torch.device = "cpu") -> None:
+        # Number of vectors so far: a tensor, since a CUDA graph would repeat the number of its capture.
         self.count = torch.zeros((), dtype=torch.int64, device=device)
+        # (2, D + G): the sums of the columns over all arguments of `update`, and the sums of their squares
         self.sums = torch.zeros(2, width + num_goals, dtype=torch.float64, device=device)
+        # (D,) float32: means and reciprocal standard deviations
         self.shift, self.scale = torch.zeros(width, device=device), torch.ones(width, device=device)
         average = torch.eye(width + num_goals, width, dtype=torch.float64)  # goals: mean of both values
         average[width - num_goals :, width - num_goals :] = torch.eye(num_goals).repeat(2, 1) / 2
         self._average = average.to(device)  # (D + G, D)
-        self._clip = clip
-        self._least_variance = min_deviation**2
 
     def update(self, values: torch.Tensor) -> None:
-        """Add B vectors and their achieved goals to the statistics.
-
-        Args:
-            values: (B, D + G). The first D columns are the vectors, whose last G components are the desired
-                goals. The last G columns are the achieved goals.
-        """
+        """Add B vectors (B, D), followed by their achieved goals (B, G), to the statistics."""
         values = values.double()
         self.count += len(values)
         self.sums += torch.stack([values, values.square()]).sum(dim=1)
@@ -90,22 +71,18 @@ class Normalizer:
         mean, square = (self.sums @ self._average).div_(self.count)
         # In place, since CUDA graphs read and write the same memory each time.
         self.shift.copy_(mean)
-        self.scale.copy_(square.addcmul_(mean, mean, value=-1).clamp_(min=self._least_variance).rsqrt_())
+        self.scale.copy_(square.addcmul_(mean, mean, value=-1).clamp_(min=LEAST_DEVIATION**2).rsqrt_())
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
         """Normalize (..., D) float32 vectors."""
-        return (values - self.shift).mul_(self.scale).clamp_(-self._clip, self._clip)
+        return (values - self.shift).mul_(self.scale).clamp_(-LARGEST, LARGEST)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the statistics, for ``torch.save``."""
         return {"count": int(self.count), "sums": self.sums.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the statistics.
-
-        Args:
-            state: Result of `state_dict` of a normalizer whose ``width`` and ``num_goals`` are the same.
-        """
+        """Restore the statistics."""
         self.count.fill_(state["count"])
         self.sums.copy_(state["sums"])
         if state["count"]:
@@ -117,31 +94,19 @@ class GoalInputs:
 
     An observation or a goal is a vector, an image, or a Dict or Tuple of these. Each image has its own
     encoder, but an image of the desired goal is stacked on the channels of the image at the same path in
-    ``observation`` if both have the same height and width. Vectors are normalized by the statistics that
-    `update_statistics` and `of_batch` collect. Achieved and desired goals have common statistics.
+    ``observation`` if both have the same height and width. Vectors are normalized by statistics,
+    which achieved and desired goals have in common.
 
-    Args:
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal`` and further keys.
-        device: Device of the inputs.
-        keys: Keys of the observations to read.
-        critic_keys: Keys of the observations that only critics read.
-        num_actions: Number of Discrete actions; 0 for other action spaces. If the observation space has the
-            key ``action_mask``, this mask of the valid actions is read too.
-        random_shift: Largest shift of the images of a batch, in pixels; pixels at the border are repeated.
-        generator: Random generator of the shifts, on the device.
+    ``num_actions`` is the number of Discrete actions, or 0: with Discrete actions, the mask of valid actions
+    at the key ``action_mask`` is read too, if the space has it. ``random_shift`` is the largest shift of the
+    images of a batch, in pixels; pixels at the border are repeated. ``generator`` draws the shifts.
 
     Attributes:
-        device: Device of the inputs.
         keys: Keys of the observations that are needed to choose actions.
         critic: `GoalInputs` of ``critic_keys``; None without such keys.
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shapes: (C, H, W) of the input of each encoder.
-
-    Raises:
-        TypeError: A part of an observation or a goal is neither a vector nor a uint8 image of at least
-            20 x 20 pixels, or ``action_mask`` does not have one value for each action.
-        ValueError: The space lacks a key.
     """
 
     def __init__(
@@ -166,7 +131,7 @@ class GoalInputs:
         self._achieved_paths = [("achieved_goal", *path[1:]) for path in goals]
         self.width = sum(shapes[path][0] for path in vectors)
         num_goals = sum(shapes[path][0] for path in goals)
-        self.normalizer = Normalizer(self.width, num_goals=num_goals, device=device)
+        self.normalizer = Normalizer(self.width, num_goals, device)
         images = {path: _channels_first(shape) for path, shape in shapes.items() if len(shape) == 3}
         self._channels_last = {path for path in images if images[path] != shapes[path]}
         stacks: dict[Any, list[Path]] = {}
@@ -200,10 +165,6 @@ class GoalInputs:
         is_single = _leaf(arrays, self._probe).ndim == self._single_ndim
         return map_tree(lambda array: array[None], arrays) if is_single else arrays, is_single
 
-    def update_statistics(self, observations: Mapping[str, Any]) -> None:
-        """Add B observations, which are arrays or tensors, to the statistics of the normalizer."""
-        self(observations, update=True)
-
     def of_batch(self, batch: Batch) -> tuple[NetworkInput, NetworkInput]:
         """Return the inputs for the B observations of a batch, and the inputs for its next observations.
 
@@ -217,10 +178,8 @@ class GoalInputs:
     ) -> NetworkInput:
         """Return the network input for B observations, which are arrays or tensors.
 
-        Args:
-            observations: Dict with ``keys``. Without the ``critic_keys``, critics cannot use the result.
-            update: Whether to first add the observations to the statistics of the normalizer.
-            shift: Whether to shift images randomly, by up to ``random_shift`` pixels.
+        Without the ``critic_keys``, critics cannot use the result. ``update`` first adds the observations to
+        the statistics of the normalizer; ``shift`` shifts images randomly.
         """
         vectors = self.normalizer(self._vectors(observations, update=update))
         images = tuple(self._stacked(observations, paths, shift=shift) for paths in self._stacks)
@@ -253,13 +212,11 @@ class GoalInputs:
             image = torch.as_tensor(_leaf(observations, path), device=self.device)
             images.append(image.permute(0, 3, 1, 2) if path in self._channels_last else image)
         stacked = torch.cat(images, dim=1)
-        if shift and self._shift:
-            stacked = self._shifted(stacked)
-        return stacked.float() / 127.5 - 1
+        return (self._shifted(stacked) if shift and self._shift else stacked).float() / 127.5 - 1
 
     def _shifted(self, images: torch.Tensor) -> torch.Tensor:
         """Shift each of (B, C, H, W) images randomly, as by padding and cropping (arXiv 2004.13649)."""
-        count, (height, width) = images.shape[0], images.shape[2:]
+        count, _, height, width = images.shape
         random: Any = {"generator": self._generator, "device": self.device}
         down, right = torch.randint(-self._shift, self._shift + 1, (2, count, 1), **random)
         rows = (torch.arange(height, device=self.device) + down).clamp(0, height - 1)
@@ -271,17 +228,9 @@ class GoalInputs:
 class Network(nn.Module):
     """Fully connected layers with ReLU activations; each image is encoded by two convolutions first.
 
-    Args:
-        inputs: Inputs of the agent, which determine the size of the first layer.
-        hidden: Units of each hidden layer.
-        num_outputs: Units of the last layer.
-        num_actions: Length of the action vector in the input of a critic; 0 for other networks.
-        is_critic: Whether the network also reads the observations that only critics read; by default, if
-            ``num_actions`` is above 0.
-        layer_norm: Whether to normalize the units of each hidden layer before the activation, by
-            arXiv 1607.06450.
-        bfloat16: Whether all layers but the first and the last may compute products in bfloat16, by
-            `bfloat16_products`.
+    ``inputs``, those of the agent, determine the size of the first layer. ``num_actions`` is the length of
+    the action vector in the input of a critic, or 0 for other networks; ``is_critic`` is as in
+    `Agent.make_network`. With ``bfloat16``, layers other than the first and last use `bfloat16_products`.
     """
 
     def __init__(
@@ -302,7 +251,7 @@ class Network(nn.Module):
         self._critic_keys = inputs.critic.keys if inputs.critic and is_critic else ()
         width = sum(each.width for each in read) + num_actions
         self._encoders: list[str] = []  # names of the attributes: image_encoder, image_encoder_1, ...
-        for shape in (shape for each in read for shape in each.image_shapes):
+        for shape in itertools.chain(*(each.image_shapes for each in read)):
             first = nn.Conv2d(shape[0], 16, kernel_size=8, stride=4)
             second = nn.Conv2d(16, 32, kernel_size=4, stride=2)
             encoder = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten())
@@ -335,8 +284,7 @@ class Network(nn.Module):
         with bfloat16_products(self._bfloat16 and vectors.shape[0] >= LEAST_ROWS):
             for layer in hidden[1:]:
                 vectors = layer(vectors)
-        outputs: torch.Tensor = last(vectors)
-        return outputs
+        return last(vectors)  # type: ignore[no-any-return]
 
 
 class Critics(nn.ModuleList):

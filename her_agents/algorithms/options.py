@@ -24,7 +24,6 @@ KINDS: dict[str, Any] = {
 
 PRECISIONS = ("float32", "bf16")
 
-
 UNITS = {"usual": (16, 8192)}
 """Metadata of the field ``hidden``: the smallest and the largest usual number of units in a layer."""
 
@@ -43,15 +42,9 @@ def count(default: Any, *, at_least: int = 0, usual: tuple[float, float] | None 
 
 
 def require_values(options: Any) -> None:
-    """Check all options of an object; in fields of type int, replace floats such as 1e6 by integers.
+    """Check all fields of a dataclass; in fields of type int, replace floats such as 1e6 by integers.
 
-    Args:
-        options: Instance of a dataclass. In a field made by `ranged`, a number must lie in the interval of
-            the field. In other fields, an integer must be at least ``at_least`` of `count`, or 1 without it.
-
-    Raises:
-        TypeError: A flag, a string or a dict has a wrong type.
-        ValueError: A number is out of range.
+    An integer must be at least ``at_least`` of `count`, or 1 in a field without it.
     """
     for option in fields(options):
         name, value = option.name, getattr(options, option.name)
@@ -209,27 +202,14 @@ class IQLOptions(AgentOptions):
 
 
 AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
-    "dqn": DQNOptions,
-    "ddpg": DDPGOptions,
-    "td3": TD3Options,
-    "sac": SACOptions,
-    "tqc": TQCOptions,
-    "iql": IQLOptions,
+    each.__name__.removesuffix("Options").lower(): each
+    for each in (DQNOptions, DDPGOptions, TD3Options, SACOptions, TQCOptions, IQLOptions)
 }
 """Class of the options of each algorithm, by name."""
 
 
 def options_type(algo: str) -> type[AgentOptions]:
-    """Return the class of the options of an algorithm.
-
-    Args:
-        algo: A key of `AGENT_OPTIONS`, or a subclass of `her_agents.Agent` as ``module:Class`` or
-            ``path/to/file.py:Class``, whose module is imported.
-
-    Raises:
-        BrokenModuleError: The module raised an error.
-        ValueError: The algorithm is unknown.
-    """
+    """Return the class of the options of an algorithm, or of a user's agent, whose module is imported."""
     if ":" in algo:
         found = import_callable(algo, "algo", "module:Class or path/to/file.py:Class")
         if isinstance(known := getattr(found, "options_type", None), type):
@@ -245,17 +225,7 @@ def options_type(algo: str) -> type[AgentOptions]:
 
 
 def agent_options(algo: str, options: Mapping[str, Any]) -> AgentOptions:
-    """Return the validated options of an algorithm.
-
-    Args:
-        algo: Name of the algorithm; or its class as ``module:Class`` or ``path/to/file.py:Class``.
-        options: Values by name; missing options get their defaults.
-
-    Raises:
-        BrokenModuleError: The module of the class raised an error.
-        TypeError: An option has a wrong type.
-        ValueError: The algorithm or an option is unknown, or an option is out of range.
-    """
+    """Return the validated options of an algorithm; missing options get their defaults."""
     kind = options_type(algo)
     known = sorted(each.name for each in fields(kind))
     for name in options:

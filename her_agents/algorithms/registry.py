@@ -30,14 +30,7 @@ if TYPE_CHECKING:
     from her_agents.training.config import Config
     from her_wrappers.simulators import GoalSimulator
 
-ALGORITHMS: dict[str, type[Agent]] = {
-    "dqn": DQN,
-    "ddpg": DDPG,
-    "td3": TD3,
-    "sac": SAC,
-    "tqc": TQC,
-    "iql": IQL,
-}
+ALGORITHMS: dict[str, type[Agent]] = {each.__name__.lower(): each for each in (DQN, DDPG, TD3, SAC, TQC, IQL)}
 
 STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
 """Default steps of a run: `STEPS_PER_LENGTH` times the time limit, or `DEFAULT_STEPS` without a limit."""
@@ -45,7 +38,7 @@ STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
 UNKNOWN_LENGTH = 1_000
 """Assumed length of an episode in a simulator without a known time limit."""
 
-NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info_keys")
+NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info_keys", "start_share")
 """Options that runs on a simulator do not support."""
 
 MAX_PROBE_STEPS = 100
@@ -58,17 +51,7 @@ this many multiplications per batch. The threshold for GPUs was measured in `doc
 def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
     """Choose ``algo``, ``steps``, ``steps_per_epoch`` and ``updates_per_step`` where they are None.
 
-    Args:
-        config: The options.
-        env: The goal environment of the run. For a `SimulatorEnv`, ``num_envs``, ``device`` and
-            ``on_device`` become those of the simulator.
-
-    Returns:
-        The config with all four options. The default algorithm is ``"dqn"`` for Discrete actions, else
-        ``"sac"``; the default number of steps is proportional to the time limit of an episode.
-
-    Raises:
-        ValueError: An option cannot be used with a simulator.
+    For a simulator, ``num_envs``, ``device`` and ``on_device`` become those of the simulator.
     """
     length = config.max_episode_steps or declared_time_limit(env)
     steps, per_epoch, updates = DEFAULT_STEPS if length is None else STEPS_PER_LENGTH * length, 4_000, 0.25
@@ -111,15 +94,10 @@ def _of_simulator(config: Config, simulator: GoalSimulator) -> Config:
 def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
     """If ``clip_targets`` is None, set it to True if all rewards of a random episode are -1 or 0, else False.
 
-    For a real robot, no random episode is played, and the value is False.
+    The episode has at most `MAX_PROBE_STEPS` steps. A real robot plays none, and the value is False.
     """
-    if config.clip_targets is None:
-        config = replace(config, clip_targets=not config.real and has_sparse_rewards(env))
-    return config
-
-
-def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
-    """Play one random episode of at most `MAX_PROBE_STEPS` steps; return whether all rewards are -1 or 0."""
+    if config.clip_targets is not None or config.real:
+        return replace(config, clip_targets=bool(config.clip_targets))
     observation, info = env.reset(seed=0)
     env.action_space.seed(0)
     rng = np.random.default_rng(0)
@@ -127,22 +105,14 @@ def has_sparse_rewards(env: gym.Env[Any, Any]) -> bool:
         action = valid_action(env.action_space.sample(), env, observation, info, rng)
         observation, reward, terminated, truncated, info = env.step(action)
         if float(reward) not in {-1, 0}:
-            return False
+            return replace(config, clip_targets=False)
         if terminated or truncated:
             break
-    return True
+    return replace(config, clip_targets=True)
 
 
 def resolve_auto(config: Config, observation_space: Any) -> tuple[Config, dict[str, str]]:
-    """Choose the values of ``device`` and ``precision`` that are ``"auto"``.
-
-    Args:
-        config: The options.
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
-
-    Returns:
-        The config with the chosen values; and a dict with the reason for each choice, by option.
-    """
+    """Choose ``device`` and ``precision`` if they are ``"auto"``; return also the reasons, by option."""
     reasons = {}
     if config.device == "auto":
         device, reasons["device"] = choose_device(config, observation_space)
@@ -190,21 +160,7 @@ def make_agent(
     agent: type[Agent] | None = None,
     device: str | None = None,
 ) -> Agent:
-    """Make an agent from a config.
-
-    Args:
-        config: Provides the algorithm, its options, ``gamma``, ``clip_targets``, ``seed``, ``device``,
-            ``precision``, ``use_keys`` and ``critic_keys``.
-        observation_space: Dict of ``observation``, ``achieved_goal``, ``desired_goal``.
-        action_space: Action space of one environment.
-        agent: Class of the agent; by default the class of ``config.algo``.
-        device: Torch device; by default ``config.device``.
-
-    Raises:
-        BrokenModuleError: The module of the agent raised an error.
-        TypeError: The algorithm does not support the spaces, or an option of the agent has a wrong type.
-        ValueError: torch cannot use the device, or an option of the agent is unknown or out of range.
-    """
+    """Make an agent from a config; ``agent`` and ``device`` replace those of the config."""
     if agent is None:
         agent_options(config.algo, config.agent)
         agent = ALGORITHMS.get(config.algo) or import_callable(config.algo, "algo")

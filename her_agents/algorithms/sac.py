@@ -30,8 +30,7 @@ LOG_DEVIATION = (-5.0, 2.0)  # bounds of the log standard deviation of actions b
 class SAC(Agent):
     """SAC: a squashed Gaussian actor, two critics, and a learned or constant weight of the entropy.
 
-    SAC takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.SACOptions`.
-    The action space must be a Box with bounds.
+    SAC takes the arguments of `Agent`, the fields of `her_agents.SACOptions`, and a bounded Box of actions.
     """
 
     options: SACOptions
@@ -75,16 +74,7 @@ class SAC(Agent):
         """Update the critics by one gradient step.
 
         Every ``policy_delay``-th call also updates the actor and, if the temperature is learned, the
-        temperature.
-
-        Args:
-            batch: B transitions, as NumPy arrays or tensors.
-            imitate: (B,) bool, whether the actor may imitate each transition; None if it may imitate none.
-                Has no effect unless ``bc_weight`` is above 0.
-
-        Returns:
-            ``critic_loss``, ``temperature``, and ``q_mean``, the mean Q value of the batch; after a step of
-            the actor, also ``actor_loss`` and ``entropy``.
+        temperature. ``imitate`` has no effect unless ``bc_weight`` is above 0.
         """
         inputs, next_inputs = self.inputs.of_batch(batch)
         target = self.target_values(batch, next_inputs)
@@ -114,18 +104,14 @@ class SAC(Agent):
     @property
     def temperature(self) -> torch.Tensor:
         """The weight of the entropy, 0-d."""
-        temperature: torch.Tensor = self._temperature["log"].detach().exp()
-        return temperature
+        return self._temperature["log"].detach().exp()  # type: ignore[no-any-return]
 
     def actor_loss(
         self, batch: Batch, inputs: NetworkInput, imitate: Any = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of the actor, 0-d, and the mean entropy of its actions, 0-d without gradient.
 
-        Args:
-            batch: B transitions.
-            inputs: Inputs of the networks for the observations of ``batch``.
-            imitate: As in `update`; passed only if ``bc_weight`` is above 0.
+        ``imitate``, as in `update`, is passed only if ``bc_weight`` is above 0.
         """
         actions, entropy = self.sample(inputs)
         q_values = self.q_values(self.critics(inputs, actions))

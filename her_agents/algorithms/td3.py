@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class TD3(Agent):
     """TD3: a deterministic actor that maximizes the first critic; targets use the minimum of both critics.
 
-    TD3 takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.TD3Options`.
-    The action space must be a Box with bounds.
+    TD3 takes the arguments of `Agent`, the fields of `her_agents.TD3Options`, and a bounded Box of actions.
     """
 
     options: TD3Options
@@ -44,10 +43,8 @@ class TD3(Agent):
         self._networks = nn.ModuleDict({"actor": self.actor, "critics": self.critics})
         self.targets = self.make_target(self._networks)
         self._target_update_interval *= self.options.policy_delay
-        self._actor_optimizer, self._critic_optimizer = (
-            self.make_optimizer(self.actor),
-            self.make_optimizer(self.critics),
-        )
+        self._actor_optimizer = self.make_optimizer(self.actor)
+        self._critic_optimizer = self.make_optimizer(self.critics)
         self.modules |= {
             "networks": self._networks,
             "targets": self.targets,
@@ -61,24 +58,15 @@ class TD3(Agent):
         if explore:
             noise = torch.randn(actions.shape, dtype=actions.dtype, **self._random)
             uniform = 2 * torch.rand(actions.shape, dtype=actions.dtype, **self._random) - 1
-            is_uniform = (
-                torch.rand(len(actions), 1, dtype=actions.dtype, **self._random) < self.options.epsilon
-            )
+            random = torch.rand(len(actions), 1, dtype=actions.dtype, **self._random)
             noisy = (actions + self.options.noise * noise).clamp(-1, 1)
-            actions = torch.where(is_uniform, uniform, noisy)
+            actions = torch.where(random < self.options.epsilon, uniform, noisy)
         return self.actions.to_env(actions)
 
     def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
         """Update the critics and, in every ``policy_delay``-th call, the actor, by one gradient step each.
 
-        Args:
-            batch: B transitions, as NumPy arrays or tensors.
-            imitate: (B,) bool, whether the actor may imitate each transition; None if it may imitate none.
-                Has no effect unless ``bc_weight`` is above 0.
-
-        Returns:
-            ``critic_loss``, ``actor_loss`` if the actor took a step, and ``q_mean``, the mean Q value of the
-            batch.
+        ``imitate`` has no effect unless ``bc_weight`` is above 0.
         """
         inputs, next_inputs = self.inputs.of_batch(batch)
         target = self.target_values(batch, next_inputs)
@@ -100,13 +88,7 @@ class TD3(Agent):
         return self.squared_loss(batch, values, target)
 
     def actor_loss(self, batch: Batch, inputs: NetworkInput, imitate: Any = None) -> torch.Tensor:
-        """Return the loss of the actor, 0-d.
-
-        Args:
-            batch: B transitions.
-            inputs: Inputs of the networks for the observations of ``batch``.
-            imitate: As in `update`; passed only if ``bc_weight`` is above 0.
-        """
+        """Return the loss of the actor, 0-d; ``imitate`` is passed only if ``bc_weight`` is above 0."""
         actions = self.actor(inputs)
         q_values = self.critics[0](inputs, actions).squeeze(1)
         loss: torch.Tensor = -q_values.mean() + self.options.action_l2 * actions.square().mean()

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 class TQC(SAC):
     """TQC: SAC whose critics estimate quantiles of returns; targets leave out the largest quantiles.
 
-    TQC takes the arguments of `Agent`. Its ``**options`` are the fields of `her_agents.TQCOptions`.
-    The action space must be a Box with bounds.
+    TQC takes the arguments of `Agent`, the fields of `her_agents.TQCOptions`, and a bounded Box of actions.
     """
 
     options: TQCOptions

@@ -50,23 +50,17 @@ class Recipe:
         return FOLDER / f"{self.name}.policy"
 
     def options_for(self, env: str | None) -> dict[str, Any]:
-        """Return the options for an environment, by name.
+        """Return the options for an environment, by name; None means the environment of the recipe.
 
-        Args:
-            env: The environment, as in `her_agents.Config`. For an environment other than that of the recipe,
-                the options that describe the recipe's environment, such as ``termination``, are left out.
-                None means the environment of the recipe.
+        For another environment, options that describe that of the recipe, such as ``termination``, are left
+        out.
         """
         if env is None or env == self.options["env"]:
             return dict(self.options)
         return {k: v for k, v in self.options.items() if k not in ENVIRONMENT_OPTIONS} | {"env": env}
 
     def require_installed(self) -> None:
-        """Check that the package of the environment is installed.
-
-        Raises:
-            ValueError: The package is not installed.
-        """
+        """Raise ValueError if the package of the environment is not installed."""
         if self.package and find_spec(self.package) is None:
             raise ValueError(f"the recipe {self.name!r} needs {self.package}; run: {self.install}")
 
@@ -77,14 +71,7 @@ def recipe_names() -> list[str]:
 
 
 def read_recipe(name: str) -> Recipe:
-    """Read a recipe.
-
-    Args:
-        name: One of `recipe_names`.
-
-    Raises:
-        ValueError: The recipe does not exist.
-    """
+    """Read a recipe; raise ValueError unless ``name`` is one of `recipe_names`."""
     if name not in recipe_names():
         raise ValueError(f"unknown recipe {name!r}; choose from {', '.join(map(repr, recipe_names()))}")
     content = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))

@@ -14,11 +14,7 @@ OPEN, CLOSED = 1, -1  # action of the fingers
 
 
 def fetch_pick_and_place(observation: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return an action, (4,) float32, in FetchPickAndPlace-v4: approach from above, grasp, carry.
-
-    Args:
-        observation: Observation of the environment.
-    """
+    """Return an action, (4,) float32, in FetchPickAndPlace-v4: approach from above, grasp, carry."""
     values, goal = observation["observation"], observation["desired_goal"]
     gripper, block, width = values[:3], values[3:6], values[9] + values[10]
     offset = block - gripper
@@ -35,9 +31,6 @@ def fetch_slide(observation: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return an action, (4,) float32, in FetchSlide-v4: go behind the puck, and hit it towards the goal.
 
     27 of 50 episodes succeed, and 19 of 50 with noise of 0.05 on the actions.
-
-    Args:
-        observation: Observation of the environment.
     """
     values, goal = observation["observation"], observation["desired_goal"]
     gripper, puck = values[:3], values[3:6]
@@ -72,9 +65,6 @@ def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return an action, (4,) float32, in PandaStack-v3: carry the first block to its goal, then the second.
 
     39 of 40 episodes succeed, and also 39 of 40 with noise of 0.1 on the actions.
-
-    Args:
-        observation: Observation of the environment.
     """
     values, goals = observation["observation"], observation["desired_goal"].reshape(2, 3)
     gripper, width, blocks = values[:3], values[6], np.stack([values[7:10], values[19:22]])

@@ -26,38 +26,6 @@ class SeededResets(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(seed=seed, options=options)
 
 
-def make_panda_push(**options: Any) -> gym.Env[Any, Any]:
-    """Return ``PandaPush-v3`` with `SeededResets`.
-
-    Args:
-        **options: Arguments of the environment, such as ``render_mode``.
-    """
-    return _make("PandaPush-v3", options)
-
-
-def make_panda_pick_and_place(**options: Any) -> gym.Env[Any, Any]:
-    """Return ``PandaPickAndPlace-v3`` with `SeededResets`.
-
-    Args:
-        **options: Arguments of the environment, such as ``render_mode``.
-    """
-    return _make("PandaPickAndPlace-v3", options)
-
-
-def make_panda_stack(**options: Any) -> gym.Env[Any, Any]:
-    """Return ``PandaStack-v3`` with `SeededResets`.
-
-    Args:
-        **options: Arguments of the environment, such as ``render_mode``.
-    """
-    return _make("PandaStack-v3", options)
-
-
-def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
-    with _without_output():
-        return SeededResets(gym.make(f"panda_gym:{name}", **options))
-
-
 @contextmanager
 def _without_output() -> Iterator[None]:
     """Discard the text that the simulator prints when it starts; this text bypasses ``sys.stdout``."""
@@ -70,3 +38,23 @@ def _without_output() -> Iterator[None]:
     finally:
         os.dup2(original, 1)
         os.close(original)
+
+
+def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
+    with _without_output():
+        return SeededResets(gym.make(f"panda_gym:{name}", **options))
+
+
+def make_panda_push(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaPush-v3`` with `SeededResets`; ``options`` are those of the environment."""
+    return _make("PandaPush-v3", options)
+
+
+def make_panda_pick_and_place(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaPickAndPlace-v3`` with `SeededResets`; ``options`` are those of the environment."""
+    return _make("PandaPickAndPlace-v3", options)
+
+
+def make_panda_stack(**options: Any) -> gym.Env[Any, Any]:
+    """Return ``PandaStack-v3`` with `SeededResets`; ``options`` are those of the environment."""
+    return _make("PandaStack-v3", options)

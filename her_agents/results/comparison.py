@@ -315,48 +315,41 @@ def _common_steps(logs: Sequence[RunLog]) -> float:
 
 def interquartile_mean(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
     """Join the arrays along ``axis``; return the mean of the middle half of the values, as rliable does."""
-    mean: np.ndarray = stats.trim_mean(np.concatenate(strata, axis=axis), 0.25, axis=axis)
-    return mean
+    return stats.trim_mean(np.concatenate(strata, axis=axis), 0.25, axis=axis)  # type: ignore[no-any-return]
 
 
 def improvement_probability(*strata: np.ndarray, axis: int = -1) -> np.ndarray:
     """Return the probability that a run of group X is better than a run of group Y, averaged over tasks.
 
-    Equal values count one half.
-
-    Args:
-        *strata: Values of X in the first task, values of Y in the first task, values of X in the second
-            task, and so on.
-        axis: Axis of the runs.
+    Equal values count one half. ``strata`` are the values of X and of Y in the first task, of X and of Y in
+    the second task, and so on; their axis ``axis`` is that of the runs.
     """
     tasks = []
     for x, y in zip(strata[::2], strata[1::2], strict=True):
         difference = np.moveaxis(x, axis, -1)[..., :, None] - np.moveaxis(y, axis, -1)[..., None, :]
         tasks.append(((np.sign(difference) + 1) / 2).mean(axis=(-2, -1)))
-    mean: np.ndarray = np.mean(tasks, axis=0)
-    return mean
+    return np.mean(tasks, axis=0)  # type: ignore[no-any-return]
 
 
-def estimate(
-    statistic: Callable[..., np.ndarray], strata: Sequence[np.ndarray], rng: np.random.Generator
-) -> Estimate:
+Statistic = Callable[..., np.ndarray]
+
+
+def estimate(statistic: Statistic, strata: Sequence[np.ndarray], rng: np.random.Generator) -> Estimate:
     """Return ``statistic(*strata)`` with its 95 % percentile interval from a stratified bootstrap.
 
     Each array of ``strata`` has one value per run. The bootstrap needs at least `MIN_RUNS` runs per array.
     With fewer runs, the interval is the range of the values if there is one array, and NaN otherwise.
     """
     value = float(statistic(*strata))
-    if min(map(len, strata)) < MIN_RUNS:
-        known = len(strata) == 1
-        return Estimate(value, *((strata[0].min(), strata[0].max()) if known else (math.nan, math.nan)))
-    return Estimate(value, *_bootstrap(statistic, strata, rng, RESAMPLES))
+    if min(map(len, strata)) >= MIN_RUNS:
+        return Estimate(value, *_bootstrap(statistic, strata, rng, RESAMPLES))
+    if len(strata) == 1:
+        return Estimate(value, strata[0].min(), strata[0].max())
+    return Estimate(value, math.nan, math.nan)
 
 
 def _bootstrap(
-    statistic: Callable[..., np.ndarray],
-    strata: Sequence[np.ndarray],
-    rng: np.random.Generator,
-    resamples: int,
+    statistic: Statistic, strata: Sequence[np.ndarray], rng: np.random.Generator, resamples: int
 ) -> tuple[Any, Any]:
     """Return both ends of the bootstrap interval, each of shape (...) if strata have shape (runs, ...)."""
     result = stats.bootstrap(
@@ -378,12 +371,7 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
 
     A run that never reaches this rate is censored at its end. The interval of the median is computed from
     log-log confidence bands (Brookmeyer and Crowley 1982). With fewer than `MIN_RUNS` runs, the interval is
-    instead the range of the times, where a censored run counts as infinite.
-
-    Args:
-        logs: The runs.
-        threshold: The success rate to reach.
-        minutes: Whether to return minutes instead of steps.
+    instead the range of the times, where a censored run counts as infinite. Times are steps or minutes.
     """
     times = [log.seconds / 60 if minutes else log.steps for log in logs]
     hits = [np.flatnonzero(log.success_rate >= threshold) for log in logs]
@@ -399,7 +387,6 @@ def time_until(logs: Sequence[RunLog], threshold: float, *, minutes: bool = Fals
         return float(below[0]) if below.size else math.inf
 
     value = median(survival.probabilities)
-
     if len(logs) < MIN_RUNS:
         exact = np.where(censored, math.inf, ends)
         return reached, Estimate(value, float(exact.min()), float(exact.max()))

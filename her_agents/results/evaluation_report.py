@@ -110,11 +110,7 @@ class EvaluationReport:
         ]
 
     def over_time(self) -> np.ndarray:
-        """Return two shares of the episodes after each step, (2, T).
-
-        Row 0 is the share of episodes that are at their goal after the step. Row 1 is the share of episodes
-        that were at their goal after this step or after an earlier step.
-        """
+        """Return two shares of episodes, (2, T): at the goal after a step, and after it or an earlier one."""
         so_far = np.maximum.accumulate(self.is_success, axis=1)
         return np.array([self.is_success.mean(axis=0), so_far.mean(axis=0)])
 
@@ -125,22 +121,16 @@ class EvaluationReport:
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """Return title, header and rows of each table."""
+        tables, header = [], ["", "episodes", "success", "95 % interval"]
         groups = {"By goal": self.by_region(), "By distance from start to goal": self.by_distance()}
-        tables = [
-            (
-                title,
-                ["", "episodes", "success", "95 % interval"],
-                [
-                    [name, str(n), f"{rate:.2f}", f"{low:.2f} to {high:.2f}"]
-                    for name, n, rate, low, high in shares
-                ],
-            )
-            for title, shares in groups.items()
-            if shares
-        ]
-        shares = self.over_time()
-        steps = np.unique(np.linspace(1, shares.shape[1], 11).astype(int))
-        times = [[str(step), *(f"{each:.2f}" for each in shares[:, step - 1])] for step in steps]
+        for title, shares in groups.items():
+            rows = [
+                [s.name, str(s.episodes), f"{s.rate:.2f}", f"{s.low:.2f} to {s.high:.2f}"] for s in shares
+            ]
+            tables += [(title, header, rows)] if rows else []
+        at_goal = self.over_time()
+        steps = np.unique(np.linspace(1, at_goal.shape[1], 11).astype(int))
+        times = [[str(step), *(f"{each:.2f}" for each in at_goal[:, step - 1])] for step in steps]
         return [*tables, ("Over time", ["after step", "success", "success once"], times)]
 
     def summary(self) -> str:

@@ -17,7 +17,7 @@ import torch
 from gymnasium import spaces
 
 from her_agents.algorithms.registry import make_agent
-from her_agents.training.config import make_config
+from her_agents.training.config import FILE_OPTIONS, make_config
 from her_wrappers.data.arrays import ArrayFile, CorruptFileError, as_corrupt, write_arrays
 from her_wrappers.data.atomic import open_regular, replacement
 from her_wrappers.goals.action_masks import MASK
@@ -35,10 +35,6 @@ FORMAT = "her-toolkit checkpoint 2"
 POLICY_SUFFIX, POLICY_KIND, POLICY_VERSION = ".policy", "policy", 1
 
 
-FILE_OPTIONS = ("env", "algo", "termination", "goal_selection_strategy")
-"""Options of a config whose value can be ``path/to/file.py:name``."""
-
-
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Write a checkpoint atomically; a crash does not damage an existing file."""
     data = io.BytesIO()
@@ -54,10 +50,6 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     If a Python file named in the config no longer exists, for example since the run is on another machine,
     the config of the result names another file instead: the file at the same path relative to the checkpoint
     or, if this file is missing too, the file of the same name in the current folder.
-
-    Raises:
-        CorruptFileError: The file is not a checkpoint, is damaged, or has the format of another version.
-        ValueError: The file cannot be read.
     """
     path = Path(path)
     try:
@@ -124,12 +116,8 @@ def agent_of(
 ) -> Agent:
     """Make the agent of a loaded checkpoint on ``device``; ``path`` is used in error messages only.
 
-    ``agent`` is the class of the agent. If it is None and the run used a user-defined class, this function
-    imports the module that the checkpoint names. `load_agent` raises ValueError instead, since an import
-    executes code.
-
-    Raises:
-        ValueError: The checkpoint is damaged.
+    If the class ``agent`` is None and the run used a user's class, this function imports the module that the
+    checkpoint names. `load_agent` raises ValueError instead, since an import executes code.
     """
     with as_corrupt(f"{path} is damaged"):
         spaces_ = map(space_from_json, checkpoint["spaces"])

@@ -32,6 +32,9 @@ REMOVED = {
 }
 """Removed options: the former default, which saved configs may contain, and advice for the error message."""
 
+FILE_OPTIONS = ("env", "algo", "termination", "goal_selection_strategy", "start_state")
+"""Options whose value can be ``path/to/file.py:name``."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -177,7 +180,7 @@ class Config:
     def __post_init__(self) -> None:
         require_values(self)
         # Absolute, since a run can be resumed from another working directory.
-        for name in ("env", "algo", "termination", "goal_selection_strategy", "start_state"):
+        for name in FILE_OPTIONS:
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, absolute_name(value))
         for name in ("offline", "demos"):
@@ -193,8 +196,10 @@ class Config:
                 "the folder of an archive (`her train`: --offline FOLDER)"
             )
         if self.offline is not None and self.workers:
-            reason = f"workers must be 0 in offline training (offline={self.offline!r}), got {self.workers}"
-            raise ValueError(f"{reason}; omit workers=, or omit offline= to collect new episodes")
+            raise ValueError(
+                f"workers must be 0 in offline training (offline={self.offline!r}), got {self.workers}; omit "
+                "workers=, or omit offline= to collect new episodes"
+            )
         if self.offline is None and self.steps is not None and self.learning_starts >= self.steps:
             raise ValueError(
                 f"learning_starts must be below steps={self.steps}, got {self.learning_starts}; with these "
@@ -326,13 +331,11 @@ def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the options of several sources into one dict, as `make_config` does, without validation."""
     options: dict[str, Any] = {}
     for source in sources:
-        tables = {
-            name: {**options[name], **source[name]}
-            for name, owner in (("agent", "algo"), ("env_kwargs", "env"))
-            if owner not in source
-            and isinstance(options.get(name), Mapping)
-            and isinstance(source.get(name), Mapping)
-        }
+        tables = {}
+        for name, owner in (("agent", "algo"), ("env_kwargs", "env")):
+            old, new = options.get(name), source.get(name)
+            if owner not in source and isinstance(old, Mapping) and isinstance(new, Mapping):
+                tables[name] = {**old, **new}
         options |= {**source, **tables}
     for name in ("env", "algo"):
         if not isinstance(options.get(name), str | None):
@@ -345,18 +348,7 @@ def merge_options(*sources: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    """Read options from a TOML or JSON file.
-
-    Args:
-        path: The file; its name ends with ``.toml`` or ``.json``.
-
-    Returns:
-        The values by name; `make_config` validates them.
-
-    Raises:
-        CorruptFileError: The content is not a table of names and values.
-        ValueError: The file cannot be read, or its name has another suffix.
-    """
+    """Read options by name from a TOML or JSON file; `make_config` validates them."""
     read = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix)
     if read is None:
         raise ValueError(f"the config file must have the suffix .toml or .json, got {str(path)!r}")

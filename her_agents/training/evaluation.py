@@ -32,9 +32,8 @@ class EpisodeResult:
 
     def after(self, reward: Any, success: bool) -> EpisodeResult:
         """Return the result after one more step."""
-        return EpisodeResult(
-            success, self.total + float(reward), self.length + 1, self.success_once or success
-        )
+        once = self.success_once or success
+        return EpisodeResult(success, self.total + float(reward), self.length + 1, once)
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,7 @@ class Evaluation:
 
 
 def success_key(info: dict[str, Any]) -> str:
-    """Return the key of the success flag in the info of a step.
-
-    Raises:
-        ValueError: The info has no success flag.
-    """
+    """Return the key of the success flag in the info of a step; raise ValueError if there is none."""
     name = flag_name(info)
     if name is None:
         raise ValueError(
@@ -86,9 +81,6 @@ def play_episode(
         watch: Function that is called after the reset and after each step, for example to draw pictures. Its
             argument is the result of the steps so far.
         needs_flag: Whether infos must have a success flag. If False, a step without it is not a success.
-
-    Returns:
-        The result of the episode.
 
     Raises:
         ValueError: The policy failed, or a step has no success flag although ``needs_flag`` is True.
@@ -119,9 +111,6 @@ def evaluate(
         episodes: Number of episodes.
         seed: Seed of the first reset. The later resets continue the random sequence of the environment.
 
-    Returns:
-        Success rate, mean return, mean length, and the share of episodes with a success in any step.
-
     Raises:
         ValueError: ``episodes`` is below 1, the policy failed, or the info of a step has no success flag.
     """
@@ -141,9 +130,6 @@ def evaluate_simulator(
         episodes: Number of episodes, rounded up to a multiple of the number of environments. All environments
             run the same number of episodes, so that short episodes do not count more often than long ones.
         seed: Seed of the reset, if the simulator takes one.
-
-    Returns:
-        Success rate, mean return, mean length, and the share of episodes with a success in any step.
 
     Raises:
         EndlessEpisodeError: An episode did not end.

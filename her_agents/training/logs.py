@@ -52,10 +52,8 @@ def evaluated(rows: Sequence[Row]) -> list[Row]:
 class Meter:
     """Computes the mean of each named measurement since the last call of `read`.
 
-    Args:
-        zero_is_success: Whether a reward of 0 means success. If False, ``relabeled_success``, the success
-            rate of relabeled transitions, is not computed.
-        num_envs: Number of environments of a `DeviceReplayBuffer`; 1 for other buffers.
+    ``zero_is_success`` says whether a reward of 0 means success; otherwise, ``relabeled_success`` is not
+    computed. ``num_envs`` is that of a `DeviceReplayBuffer`, or 1 for other buffers.
     """
 
     def __init__(self, *, zero_is_success: bool = True, num_envs: int = 1) -> None:
@@ -124,11 +122,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
 
 
 def open_tensorboard(folder: Path, steps: int) -> Any:
-    """Return a writer of TensorBoard event files; existing values after step ``steps`` are discarded.
-
-    Raises:
-        ValueError: The package tensorboard is not installed.
-    """
+    """Return a writer of TensorBoard event files; existing values after step ``steps`` are discarded."""
     try:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional dependency
     except ImportError as error:

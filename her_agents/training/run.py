@@ -1,5 +1,8 @@
 """Run: the agent, source of episodes, replay buffer and progress of one run.
 
+`open_run` begins a run: one environment, in which the agent is also evaluated, determines the spaces and the
+options that are None; then the agent and the source of episodes are made. `Run.run_epoch` is one epoch.
+
 Every epoch begins with a reset of all environments. The seed of this reset depends only on the seed of the
 config and the number of resets so far. After the planned steps of an epoch, all open episodes are played to
 their ends. Therefore a checkpoint between epochs does not need the state of the environments, and a resumed
@@ -54,7 +57,7 @@ class Counts:
     """The progress of a run."""
 
     epochs: int = 0  # completed epochs
-    resets: int = 0  # resets of all environments at once
+    resets: int = 1  # number of the next reset of all environments
     env_steps: int = 0  # of all environments together
     updates: int = 0  # of the agent
     seconds: float = 0.0  # wall-clock time
@@ -67,13 +70,7 @@ class Counts:
 
 
 class Run:
-    """A run: an agent that learns from the episodes of a source, and is evaluated after each epoch.
-
-    Args:
-        config: The options.
-        source: The source of episodes.
-        agent: The agent.
-        env: The environment of the evaluations.
+    """An agent that learns from the episodes of a source; each epoch ends with an evaluation in ``env``.
 
     Attributes:
         counts: The progress.
@@ -104,24 +101,17 @@ class Run:
     def run_epoch(self, is_interrupted: Callable[[], bool], on_step: Callable[[Run], None]) -> bool:
         """Begin new episodes, collect steps and update the agent for one epoch, then evaluate the agent.
 
-        The seed of the reset depends on the number of calls. Before the evaluation, each environment finishes
-        its current episode. While a real robot plays an episode, a thread makes the updates that are due
-        after the previous episode; the robot uses the updated policy from the next episode on.
-
-        Args:
-            is_interrupted: Function that is called before each step. If it returns True, the epoch ends
-                without an evaluation, and unfinished episodes are added to the buffer as truncated.
-            on_step: Function that is called with this run after each step, and after the evaluation.
-
-        Returns:
-            Whether the epoch was completed.
+        If ``is_interrupted``, which is called before each step, returns True, the epoch ends without an
+        evaluation, unfinished episodes are added to the buffer as truncated, and the result is False.
+        While a real robot plays an episode, a thread makes the updates that are due after the previous
+        episode; the robot uses the updated policy from the next episode on.
         """
         counts, config = self.counts, self.config
+        seed = int(np.random.SeedSequence((config.seed, counts.resets)).generate_state(1)[0] >> 1)
         counts.resets += 1
-        seed = np.random.SeedSequence((config.seed, counts.resets)).generate_state(1)[0] >> 1
-        self.source.begin(int(seed))
+        self.source.begin(seed)
         if config.real:
-            self._actor.seed(int(seed))
+            self._actor.seed(seed)
         # The next multiple of steps_per_epoch; long episodes can make an epoch pass several multiples.
         end = min(config.steps, (counts.steps // config.steps_per_epoch + 1) * config.steps_per_epoch)
         while not (completed := counts.steps >= end and self.source.is_waiting):
@@ -132,7 +122,7 @@ class Run:
             counts.env_steps += collected.steps
             counts.skipped_episodes += self.source.skipped - skipped
             self._meter.add({"collected_success": collected.successes}, collected.episodes)
-            if not self.config.real:
+            if not config.real:
                 self._update(counts.env_steps)
             elif collected.episodes:
                 self._actor.load_policy_state(self.agent.policy_state())
@@ -163,11 +153,11 @@ class Run:
     def _update(self, env_steps: int) -> None:
         """Make the updates of the agent that are due after ``env_steps`` steps."""
         config, counts = self.config, self.counts
+        if not self.buffer.can_sample:
+            return
         due = int(max(0, env_steps - config.learning_starts) * config.updates_per_step)
         if config.offline:
             due = counts.updates + 1
-        if not self.buffer.can_sample:
-            return
         if config.linear_schedule:
             self.agent.scale_learning_rates(max(0.0, 1 - (env_steps or counts.updates) / config.steps))
         while counts.updates + self._updates.count <= due:
@@ -186,12 +176,11 @@ class Run:
         counts, config = self.counts, self.config
         result: Row = {}
         if config.evaluate_every and counts.epochs % config.evaluate_every == 0:
-            simulator = getattr(self._evaluation_env.unwrapped, "simulator", None)
+            env = self._evaluation_env
+            simulator = getattr(env.unwrapped, "simulator", None)
             options = self.agent.act, config.evaluation_episodes, TEST_SEED
-            if simulator is None:
-                result = asdict(evaluate(self._evaluation_env, *options))
-            else:
-                result = asdict(evaluate_simulator(simulator, *options))
+            found = evaluate_simulator(simulator, *options) if simulator else evaluate(env, *options)
+            result = asdict(found)
         counts.seconds = time.perf_counter() - self._started
         row: Row = {
             "epoch": counts.epochs,
@@ -209,34 +198,23 @@ class Run:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the content of a checkpoint, without the replay buffer."""
-        config = self.config
-        keys = (*config.use_keys, *config.critic_keys)
+        keys = (*self.config.use_keys, *self.config.critic_keys)
         return {
-            "config": config.as_dict(),
+            "config": self.config.as_dict(),
             "spaces": describe_spaces(*goal_spaces(self._evaluation_env), keys),
-            "counts": asdict(self.counts) | {"resets": self.counts.resets + 1},  # the next one
+            "counts": asdict(self.counts),
             "history": self.history,
             "agent": self.agent.state_dict(),
             **self.source.state_dict(),
         }
 
     def load_state_dict(self, path: Path, state: Mapping[str, Any]) -> None:
-        """Restore the content of a checkpoint.
-
-        Args:
-            path: Path of the checkpoint, for error messages.
-            state: Content of the checkpoint.
-
-        Raises:
-            CorruptFileError: The state is incomplete, or belongs to another agent.
-            ValueError: The spaces of the environment differ from the spaces in the checkpoint.
-        """
+        """Restore the content of a checkpoint; ``path`` is used in error messages only."""
         require_spaces(path, state, goal_spaces(self._evaluation_env))
         with as_corrupt(f"{path} is damaged"):
             self.agent.load_state_dict(state["agent"])
             self.source.load_state_dict(state)
             self.counts = Counts(**state["counts"])
-        self.counts.resets -= 1
         self.history = list(state["history"])
         self._started = time.perf_counter() - self.counts.seconds
 
@@ -261,9 +239,6 @@ def open_run(
 
     ``saved`` is the file of the saved replay buffer of a resumed run, or None for a new run. The keyword
     arguments ``workers`` are passed to the `Collector`. Other arguments and errors: see `her_agents.train`.
-
-    Raises:
-        ValueError: An argument cannot be used.
     """
     if isinstance(env, gym.Env) and (config.workers or config.num_envs != 1):
         raise ValueError(
@@ -272,8 +247,7 @@ def open_run(
             "environment"
         )
     own_class = agent if isinstance(agent, type) else None
-    own_agent = None if isinstance(agent, type) else agent
-    if config.workers and own_agent is not None:
+    if config.workers and agent is not own_class:
         raise ValueError(
             f"with workers={config.workers}, agent= must be a class, got an instance of "
             f"{type(agent).__name__}; pass the class"
@@ -283,7 +257,8 @@ def open_run(
     config = resolve_auto(choose_algorithm(config, first_env), spaces[0])[0]
     config = choose_clipping(config, first_env)
     torch.set_num_threads(config.threads)
-    learner = own_agent or make_agent(config, *spaces, agent=own_class)
+    if agent is None or isinstance(agent, type):
+        agent = make_agent(config, *spaces, agent=own_class)
     flag = "is_success"  # of `RealRobot`
     if not config.real:
         reward, flag = take_random_step(first_env, config)
@@ -292,10 +267,10 @@ def open_run(
     options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "saved": saved}
     source = open_source(config, first_env, flag, **options, **workers)
     if eval_env is None:
-        return Run(config, source, learner, first_env)
+        return Run(config, source, agent, first_env)
     if not isinstance(source, SimulatorSource):
         first_env.close()
-    return Run(config, source, learner, make_single_env(config, eval_env))
+    return Run(config, source, agent, make_single_env(config, eval_env))
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,9 +31,6 @@ class RunFolder:
     The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, of
     the epoch with the best evaluation or, before the first evaluation, of the latest epoch; ``latest.pt``,
     for resuming, with its replay buffer in ``buffer-<n>.replay``; and ``history/epoch_<n>.pt``.
-
-    Args:
-        path: The folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,30 +52,21 @@ class RunFolder:
     def read_latest(self, config: Config) -> tuple[Config, dict[str, Any], Path | None]:
         """Return the complete config, the checkpoint to resume from, and the file of its replay buffer.
 
-        Options of ``config`` that are None or "auto" get the values that the run chose. The file of the
-        replay buffer is None, with a warning, if it is missing.
-
-        Raises:
-            CorruptFileError: The checkpoint is damaged.
-            ValueError: The folder has no checkpoint, the options of its run differ from ``config`` (``steps``
-                and ``env`` may differ), or the run is already complete.
+        Options of ``config`` that are None or "auto" get the values that the run chose; others, except
+        ``steps`` and ``env``, must be those of the run. A missing file of the replay buffer is a warning.
         """
         saved = load_checkpoint(self._latest)
         before = make_config(saved["config"]).as_dict()
         chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets", "precision")
-        for name in chosen:
-            if getattr(config, name) in {None, "auto"}:
-                config = replace(config, **{name: before[name]})
-        if before["on_device"]:  # chosen by the simulator
-            config = replace(config, **{name: before[name] for name in ("on_device", "num_envs", "device")})
-        given = config.as_dict()
-        for name in given:
-            may_differ = name in {"steps", "env"} or (name == "device" and given[name] == "auto")
-            if before[name] != given[name] and not may_differ:
+        names = [name for name in chosen if getattr(config, name) in {None, "auto"}]
+        names += ["on_device", "num_envs", "device"] * before["on_device"]  # chosen by the simulator
+        config = replace(config, **{name: before[name] for name in names})
+        for name, value in config.as_dict().items():
+            may_differ = name in {"steps", "env"} or (name == "device" and value == "auto")
+            if before[name] != value and not may_differ:
                 raise ValueError(
-                    f"{self._latest} belongs to a run with {name}={before[name]!r}, but "
-                    f"{name}={given[name]!r} was given; pass {name}={before[name]!r}, or start a new run in "
-                    "another folder"
+                    f"{self._latest} belongs to a run with {name}={before[name]!r}, but {name}={value!r} was "
+                    f"given; pass {name}={before[name]!r}, or start a new run in another folder"
                 )
         with as_corrupt(f"{self._latest} is damaged"):
             taken, buffer = steps_of(saved["counts"]), str(saved["buffer"])
@@ -105,11 +93,6 @@ class RunFolder:
         """Lock the folder, write the config, and create TensorBoard event files.
 
         If ``tensorboard`` is False, or is None and tensorboard is not installed, no event files are created.
-
-        Raises:
-            InUseError: Another run writes to the folder.
-            OSError: The config cannot be written.
-            ValueError: ``tensorboard`` is True, and the package tensorboard is not installed.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = make_lock(self.path / "lock")
@@ -146,7 +129,7 @@ class RunFolder:
                     for name, value in row.items():
                         if name not in COUNTS and math.isfinite(value):
                             self._tensorboard.add_scalar(name, value, steps_of(row))
-                scores = [_score(each) for each in evaluated(run.history)]
+                scores = [(each["success_rate"], each["mean_return"]) for each in evaluated(run.history)]
                 is_better = "success_rate" in row and scores[-1] > max(scores[:-1], default=(-1.0, 0.0))
                 if is_better or not scores:
                     save_checkpoint(self.path / "best.pt", run.state_dict())
@@ -158,7 +141,7 @@ class RunFolder:
 
     def _save_latest(self, run: Run) -> None:
         """Write the buffer to a new file, and then ``latest.pt``, which contains the name of the new file."""
-        buffer = self.path / f"buffer-{run.counts.resets + 1}.replay"  # the reset that resuming begins with
+        buffer = self.path / f"buffer-{run.counts.resets}.replay"  # the reset that resuming begins with
         run.buffer.save(buffer)
         save_checkpoint(self._latest, run.state_dict() | {"buffer": buffer.name})
         for other in self.path.glob("buffer-*.replay"):
@@ -172,7 +155,3 @@ class RunFolder:
         if self._tensorboard is not None:
             with contextlib.suppress(OSError):  # such as from a full disk; all other files are complete
                 self._tensorboard.close()
-
-
-def _score(row: Mapping[str, float]) -> tuple[float, float]:
-    return row["success_rate"], row["mean_return"]

@@ -77,15 +77,9 @@ class RunLog:
         return float(np.median(np.diff(self.steps))) / 4 if len(self.steps) > 1 else 0.0
 
     def success_at(self, steps: float | np.ndarray) -> np.ndarray:
-        """Return the success rate after S steps: that of the last evaluation up to step S + `slack`.
+        """Return the success rates, (S,) or (), of the last evaluations up to the given steps + `slack`.
 
         After the end of a solved run, its last success rate is returned.
-
-        Args:
-            steps: S, one or more numbers of steps.
-
-        Returns:
-            Success rates, with the shape of ``steps``.
 
         Raises:
             ValueError: ``steps`` is before the first evaluation, or after the end of an unsolved run.

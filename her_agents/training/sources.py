@@ -47,8 +47,6 @@ from her_wrappers.simulators import GoalSimulator
 from her_wrappers.support.user_warning import warn_user
 
 if TYPE_CHECKING:
-    from gymnasium import spaces
-
     from her_agents.algorithms.base import Agent
     from her_agents.training.config import Config
     from her_agents.training.logs import Row
@@ -60,10 +58,8 @@ class Collected(NamedTuple):
     """Numbers of the steps and episodes that a call of `Source.collect` added to the buffer."""
 
     steps: int  # of all environments together
-    successes: Any = (
-        0.0  # sum of the success flags at the last steps of the episodes; a 0-d tensor on a device
-    )
-    episodes: Any = 0  # number of these episodes
+    successes: Any = 0.0  # number of episodes whose last step is a success; a 0-d tensor on a device
+    episodes: Any = 0  # number of episodes
 
 
 def _collected(steps: int, episodes: Sequence[Episode], success_key: str) -> Collected:
@@ -71,7 +67,10 @@ def _collected(steps: int, episodes: Sequence[Episode], success_key: str) -> Col
 
 
 class Source:
-    """A source of episodes, which it adds to ``buffer``. This base class collects nothing."""
+    """A source of episodes, which it adds to ``buffer``.
+
+    This class collects nothing: in an offline run, the buffer has all episodes from the beginning.
+    """
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
@@ -110,12 +109,10 @@ class Source:
         return {} if self.starts is None else self.starts.measure()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
-        """Collect steps until the next update of the agent; return the numbers of added steps and episodes.
+        """Collect steps until the next update of the agent, which explores.
 
-        Args:
-            agent: The agent, which explores.
-            remaining: Number of steps until the end of the epoch. After these steps, the source finishes the
-                open episodes, and begins no others until `begin`.
+        After ``remaining`` steps, the end of the epoch, the source finishes the open episodes, and begins no
+        others until `begin`.
         """
         return Collected(0)
 
@@ -124,7 +121,7 @@ class Source:
         return {} if self.starts is None else {"starts": self.starts.curriculum}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the source from a checkpoint that contains the result of `state_dict`."""
+        """Restore the source from a checkpoint."""
         if self.starts is not None:
             self.starts.curriculum = state["starts"]
 
@@ -147,11 +144,9 @@ class EnvironmentSource(Source):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the last episode of the epoch has ended in each environment."""
         return bool(self._waiting.all())
 
     def begin(self, seed: int) -> None:
-        """Reset all environments."""
         if self.starts is not None:
             self.starts.begin(seed, self.buffer)
         self._observations, _ = self._envs.reset(seed=seed)
@@ -182,15 +177,14 @@ class EnvironmentSource(Source):
         return _collected(steps, episodes, self._success_key)
 
     def close(self) -> None:
-        """Close the environments."""
         self._envs.close()
 
 
 class RobotSource(EnvironmentSource):
     """Steps the environment of a robot, and measures its control rate."""
 
-    def __init__(self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, **options: Any) -> None:
-        super().__init__(buffer, envs, success_key, **options)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._seconds: list[np.ndarray] = []  # between steps, by episode
 
     def add(self, episodes: Sequence[Episode]) -> None:
@@ -218,9 +212,9 @@ class SimulatorSource(Source):
 
     buffer: DeviceReplayBuffer  # type: ignore[assignment]
 
-    def __init__(self, buffer: DeviceReplayBuffer, env: gym.Env[Any, Any], simulator: GoalSimulator) -> None:
+    def __init__(self, buffer: DeviceReplayBuffer, env: Any) -> None:
         super().__init__(buffer)  # type: ignore[arg-type]
-        self._env, self._simulator = env, simulator
+        self._env, self._simulator = env, env.unwrapped.simulator
         self._observation: Any = None
 
     def begin(self, seed: int) -> None:
@@ -237,7 +231,6 @@ class SimulatorSource(Source):
         return Collected(len(ended), successes, ended.sum())
 
     def close(self) -> None:
-        """Close the simulator."""
         self._env.close()
 
 
@@ -263,48 +256,21 @@ class WorkerSource(Source):
         return _collected(episodes.num_steps, list(episodes), self._success_key)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the collector."""
         return {"collector": self._collector.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state of the collector."""
         self._collector.load_state_dict(state["collector"])
 
     def close(self) -> None:
-        """Stop the workers."""
         self._collector.close()
-
-
-class RecordedSource(Source):
-    """The recorded episodes of an offline run, all of which are in the buffer from the beginning.
-
-    ``name`` is `Config.offline`, or None in a resumed run, whose saved buffer already has the episodes.
-    """
-
-    def __init__(self, buffer: HindsightReplayBuffer, name: str | None) -> None:
-        super().__init__(buffer)
-        if name is None:
-            return
-        try:
-            buffer.extend(open_episodes(name))
-        except (OSError, TypeError, ValueError) as error:
-            raise ValueError(f"offline={name!r} cannot be used: {error}") from error
-        if not buffer.can_sample:
-            raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
 
 
 class ExploringPolicy:
     """An agent that explores, as the policy of the workers of a `Collector`."""
 
-    def __init__(
-        self,
-        config: Config,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        agent: type[Agent] | None,
-    ) -> None:
-        self._arguments = config, observation_space, action_space, agent
-        self._agent = make_agent(config, observation_space, action_space, agent=agent, device="cpu")
+    def __init__(self, config: Config, spaces: tuple[Any, Any], agent: type[Agent] | None) -> None:
+        self._arguments = config, spaces, agent
+        self._agent = make_agent(config, *spaces, agent=agent, device="cpu")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the weights: each worker gets the current weights by `load_state_dict`.
@@ -338,18 +304,11 @@ class _KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
 def make_single_env(
     config: Config, own: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None
 ) -> gym.Env[Any, Any]:
-    """Return one environment of a run: ``own`` if it is an environment, else a new one.
+    """Return one environment of a run: ``own``, as in `her_agents.train`, or a new one.
 
     For a simulator, the result is a `SimulatorEnv`, perhaps in wrappers, and for a robot a `RealRobot`. For
     other environments, a mask of valid actions in the infos is added to the observations, unless the run uses
     recordings, which lack the mask.
-
-    Args:
-        config: The options of the run.
-        own: The argument ``env`` of `her_agents.train`.
-
-    Raises:
-        ValueError: ``config.on_device`` is True, and the environment is not a simulator.
     """
     if own is None and config.on_device and isinstance(found := find_env(config.env), str):
         own = partial(_make_on_device, config, found)
@@ -402,31 +361,18 @@ def open_source(
 ) -> Source:
     """Return the source of a run, with its replay buffer.
 
-    Args:
-        config: The options of the run.
-        env: An environment of the run, whose spaces and time limit are read.
-        success_key: Name of the success flag in infos.
-        own_env: The argument ``env`` of `her_agents.train`.
-        own_agent: Class of the agent, used instead of ``config.algo``.
-        saved: File of the saved replay buffer of a resumed run; None for a new run.
-        **workers: Arguments of the `Collector` that do not change the result, such as ``backend``.
+    ``env`` is an environment of the run, whose spaces and time limit are read; ``own_env`` is the argument
+    ``env`` of `her_agents.train`. ``saved`` is the saved replay buffer of a resumed run. ``workers`` are
+    arguments of the `Collector` that do not change the result.
     """
-    make_envs: Callable[[], Any] = partial(
-        make_vector_env, config.env, config.num_envs, config.max_episode_steps, **config.env_kwargs
-    )
-    if config.real:  # the only instance
-        make_envs = partial(gym.vector.SyncVectorEnv, [partial(_KeptOpen, env)])
-    elif own_env is not None or isinstance(env, ActionMaskObservation):
-        make_one = partial(make_single_env, config, own_env)
-        make_envs = partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
-    simulator, starts, info_keys = getattr(env.unwrapped, "simulator", None), None, config.info_keys
+    if hasattr(env.unwrapped, "simulator"):
+        return _open_simulator(config, env, saved)
+    starts, info_keys = None, config.info_keys
     if config.start_share:
         starts = Starts(config, env, find_function("start_state", config.start_state), success_key)
-        make_start = partial(StartWrapper, make=partial(make_single_env, config, own_env), starts=starts)
-        make_envs = partial(gym.vector.SyncVectorEnv, [make_start] * config.num_envs)
         info_keys = (START, *info_keys)
-    envs = env if config.offline or config.workers or simulator else make_envs()
-
+    make_envs = _vector_env_maker(config, env, own_env, starts)
+    envs = env if config.offline or config.workers else make_envs()
     buffer_size = config.buffer_size
     if not config.offline:
         robot = find_robot(env) if config.real else None
@@ -435,19 +381,8 @@ def open_source(
         longest = config.max_episode_steps or declared_time_limit(env) or MAX_EPISODE_STEPS
         # The last episodes may end after config.steps.
         buffer_size = min(buffer_size, config.steps + config.num_envs * max(1, config.workers) * longest)
-    termination = find_function("termination", config.termination)
-    goal_options = {name: find_function(name, value) for name, value in config.goal_options().items()}
-    options = {"termination": termination, **goal_options}
-    functions = {name: each for name, each in options.items() if callable(each)}  # files contain none
-    options |= {"n_steps": config.n_steps, "gamma": config.gamma, "seed": config.seed}
-    if simulator is not None:
-        if saved is not None:
-            on_device = DeviceReplayBuffer.load(saved, simulator, **functions)
-        else:
-            options |= {"steps_per_env": max(1, config.buffer_size // simulator.num_envs)}
-            options |= {"demonstrations": read_demonstrations(config, env, simulator.info_keys)}
-            on_device = DeviceReplayBuffer.for_env(simulator, **options)
-        return SimulatorSource(on_device, env, simulator)
+
+    options, functions = _buffer_options(config)
     if saved is not None:
         buffer = HindsightReplayBuffer.load(saved, envs, buffer_size=buffer_size, **functions)
     else:
@@ -461,7 +396,9 @@ def open_source(
         )
 
     if config.offline:
-        return RecordedSource(buffer, None if saved else config.offline)
+        if saved is None:
+            _extend(buffer, config.offline)
+        return Source(buffer)
     if config.real:
         recorded = (*info_keys, "step_seconds")
         return RobotSource(buffer, envs, success_key, info_keys=recorded, action_key=action_key)
@@ -471,7 +408,7 @@ def open_source(
         return source
     collector = Collector(
         make_envs,
-        ExploringPolicy(config, *goal_spaces(env), own_agent),
+        ExploringPolicy(config, goal_spaces(env), own_agent),
         num_workers=config.workers,
         seed=config.seed,
         info_keys=info_keys,
@@ -480,6 +417,49 @@ def open_source(
         **({"backend": "process"} | workers),
     )
     return WorkerSource(buffer, collector, success_key)
+
+
+def _open_simulator(config: Config, env: gym.Env[Any, Any], saved: Path | None) -> Source:
+    """Return the source of a run on a simulator, as `open_source`."""
+    simulator: GoalSimulator = env.unwrapped.simulator  # type: ignore[attr-defined]
+    options, functions = _buffer_options(config)
+    if saved is not None:
+        return SimulatorSource(DeviceReplayBuffer.load(saved, simulator, **functions), env)
+    options |= {"steps_per_env": max(1, config.buffer_size // simulator.num_envs)}
+    options |= {"demonstrations": read_demonstrations(config, env, simulator.info_keys)}
+    return SimulatorSource(DeviceReplayBuffer.for_env(simulator, **options), env)
+
+
+def _buffer_options(config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return options of the replay buffer, and the functions among them, which files do not contain."""
+    named = {"termination": config.termination} | config.goal_options()
+    options = {name: find_function(name, value) for name, value in named.items()}
+    functions = {name: each for name, each in options.items() if callable(each)}
+    return options | {"n_steps": config.n_steps, "gamma": config.gamma, "seed": config.seed}, functions
+
+
+def _extend(buffer: HindsightReplayBuffer, name: str) -> None:
+    """Add the recorded episodes of an offline run."""
+    try:
+        buffer.extend(open_episodes(name))
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"offline={name!r} cannot be used: {error}") from error
+    if not buffer.can_sample:
+        raise ValueError(f"offline={name!r} must contain recorded episodes, got none")
+
+
+def _vector_env_maker(config: Config, env: gym.Env[Any, Any], own: Any, starts: Starts | None) -> Any:
+    """Return a function without arguments that makes the vector environment of a run."""
+    make_one: Callable[[], Any]
+    if config.real:
+        make_one = partial(_KeptOpen, env)  # the only instance
+    elif own is not None or starts is not None or isinstance(env, ActionMaskObservation):
+        make_one = partial(make_single_env, config, own)
+        make_one = make_one if starts is None else partial(StartWrapper, make_one, starts)
+    else:
+        by_name = config.env, config.num_envs, config.max_episode_steps
+        return partial(make_vector_env, *by_name, **config.env_kwargs)
+    return partial(gym.vector.SyncVectorEnv, [make_one] * config.num_envs)
 
 
 def find_function(option: str, name: Any) -> Any:

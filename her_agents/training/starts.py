@@ -49,8 +49,6 @@ class Starts:
         self._episodes: list[Any] = []
         self._ends: list[int] = []  # e_i
         self.curriculum: list[list[int]] = []  # t_i, or -1 if solved, and number of successes at t_i
-        if hasattr(env.unwrapped, "simulator"):
-            raise ValueError(f"start_share must be 0 with a simulator, got {config.start_share}")
         keys = goal_spaces(env)[0].spaces
         if not callable(how) and how not in (*keys, *config.info_keys):
             raise ValueError(

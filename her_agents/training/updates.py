@@ -37,16 +37,6 @@ class Updates:
 
     For a `DeviceReplayBuffer`, ``count`` is the number of updates after a step of all environments. They
     share one sample, which is split into ``count`` batches. For other buffers, ``count`` is 1.
-
-    Args:
-        agent: The agent.
-        buffer: The replay buffer, a `HindsightReplayBuffer` or a `DeviceReplayBuffer`.
-        config: The options of the run.
-        meter: Collects the measurements of batches and updates.
-
-    Raises:
-        TypeError: ``bc_weight`` is above 0, but ``update`` of the agent has no parameter ``imitate``.
-        ValueError: ``config.updates_in_graph`` is ``"always"``, and graphs are not possible.
     """
 
     def __init__(self, agent: Agent, buffer: Any, config: Config, meter: Meter) -> None:

@@ -39,10 +39,7 @@ class CameraReach(Reach):
 
     def observe(self):
         return {
-            "observation": {
-                "joints": self.position.copy(),
-                "camera": picture(self.position, 24, 30),
-            },
+            "observation": {"joints": self.position.copy(), "camera": picture(self.position, 24, 30)},
             "achieved_goal": self.position.copy(),
             "desired_goal": self.goal.copy(),
             "wrist": picture(self.position, 20, 22).transpose(2, 0, 1),

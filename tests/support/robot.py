@@ -49,19 +49,14 @@ class Robot(gym.Env):
         type(self).instances += 1
         self.steps, self.resets, self.is_stopped = 0, 0, False
         self.executed = []  # the actions of a person
-        self._period, self._max_steps, self._faults, self._intervened = (
-            1 / hz,
-            max_steps,
-            dict(faults),
-            intervened,
-        )
+        self._period, self._max_steps = 1 / hz, max_steps
+        self._faults, self._intervened = dict(faults), intervened
         box = spaces.Box(-1, 1, (2,), np.float64)
         self.observation_space = spaces.Dict(observation=box, achieved_goal=box, desired_goal=box)
         self.action_space = spaces.Box(-1, 1, (2,), np.float32)
-        self._pipe, theirs = multiprocessing.get_context("fork").Pipe()
-        self.process = multiprocessing.get_context("fork").Process(
-            target=_move, args=(theirs, SPEED * hz), daemon=True
-        )
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_move, args=(theirs, SPEED * hz), daemon=True)
         self.process.start()
         theirs.close()
 

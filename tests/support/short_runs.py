@@ -3,18 +3,20 @@
 import torch
 
 from her_agents.training.config import make_config
+from her_agents.training.loop import train
 
 TINY = {
     "num_envs": 4,
-    "steps": 600,
-    "steps_per_epoch": 200,
-    "learning_starts": 50,
+    "steps": 300,
+    "steps_per_epoch": 100,
+    "learning_starts": 30,
     "updates_per_step": 0.1,
     "batch_size": 32,
     "evaluation_episodes": 3,
     "history_every": 2,
     "seed": 3,
     "clip_targets": True,
+    "agent": {"hidden": [16]},
 }
 
 
@@ -42,3 +44,20 @@ def same(first, second):
     if isinstance(first, list | tuple):
         return len(first) == len(second) and all(map(same, first, second))
     return torch.equal(first, second) if isinstance(first, torch.Tensor) else first == second
+
+
+def assert_same_results(one, other):
+    assert same(one.agent.state_dict(), other.agent.state_dict())
+    assert without_time(one.history) == without_time(other.history)
+
+
+def assert_resumes(config, folder, **options):
+    """Assert that a run equals one that stops after its first epoch and is resumed; return the latter."""
+    options |= {"on_epoch": None}
+    whole = train(config, **options)
+    options |= {"folder": folder, "tensorboard": False}
+    train(config, stop=lambda history: len(history) == 1, **options)
+    resumed = train(config, resume=True, **options)
+    assert len(resumed.history) > 1
+    assert_same_results(resumed, whole)
+    return resumed

@@ -16,25 +16,17 @@ from her_agents.algorithms.iql import IQL
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG, TD3
 from her_agents.algorithms.tqc import TQC
-from tests.support.transitions import BITS, POINT, bit_transition, point_transition
+from tests.support.transitions import (
+    BITS,
+    POINT,
+    batch_for,
+    bit_transition,
+    make,
+    point_transition,
+    set_output,
+)
 
 CONTINUOUS = [DDPG, TD3, SAC, TQC]
-
-
-def make(algorithm, **options):
-    task = BITS if algorithm is DQN else POINT
-    return algorithm(task.observation_space, task.action_space, **options)
-
-
-def batch_for(algorithm, **options):
-    return bit_transition(terminated=False) if algorithm is DQN else point_transition(**options)
-
-
-@torch.no_grad()
-def set_output(network, *values):
-    """Make a network return the same output for every input."""
-    network.layers[-1].weight.zero_()
-    network.layers[-1].bias.copy_(torch.tensor(values))
 
 
 def set_target_values(agent, *values):

@@ -177,6 +177,7 @@ def test_errors_name_the_key_and_the_fix():
         (spaces.Discrete(3), r"'observation/grip' must be a vector .*Discrete\(3\); .*ObservationWrapper"),
         (SQUARE.__class__(-1, 1, (4, 4)), "'observation/grip' must be a vector"),
         (image_space(9, 30, 3), "images of 'observation/grip' must have at least 20 x 20 pixels"),
+        (spaces.Box(0, 255, (24, 24, 3), np.float32), "'observation/grip' must be a vector .*uint8 Box"),
         (spaces.Text(5), "'observation/grip' must contain arrays of a fixed shape"),
     ],
 )

@@ -12,15 +12,16 @@ from her_agents.algorithms.dqn import DQN
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG, TD3
 from her_agents.algorithms.tqc import TQC
-from tests.support.transitions import BITS, POINT, bit_transition, point_transition
+from tests.support import transitions
+from tests.support.transitions import batch_for, bit_transition, point_transition
 
 CONTINUOUS = [DDPG, TD3, SAC, TQC]
 
 
 def make(algorithm, **options):
-    task = BITS if algorithm is DQN else POINT
-    options |= {"policy_delay": 1} if algorithm in {TD3, SAC, TQC} else {}
-    return algorithm(task.observation_space, task.action_space, **options)
+    return transitions.make(
+        algorithm, **options | ({"policy_delay": 1} if algorithm in {TD3, SAC, TQC} else {})
+    )
 
 
 def test_only_better_demonstrated_actions_are_imitated():
@@ -55,8 +56,7 @@ def test_the_actor_imitates_demonstrated_actions_with_higher_values(algorithm):
 
 @pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
 def test_without_demonstrations_nothing_changes(algorithm):
-    batch = bit_transition(terminated=False) if algorithm is DQN else point_transition()
-    losses = []
+    batch, losses = batch_for(algorithm), []
     for weight, imitate in ((0.0, None), (5.0, None), (5.0, np.zeros(64, bool))):
         agent = make(algorithm, bc_weight=weight)
         losses += [[agent.update(batch, imitate) for _ in range(3)]]

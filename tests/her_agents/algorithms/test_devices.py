@@ -16,21 +16,12 @@ from her_agents.training.config import Config
 from her_agents.training.loop import train
 from her_envs import BitFlipping
 from tests.support.cameras import CameraReach, TupleReach, batch_from
-from tests.support.short_runs import tiny
+from tests.support.short_runs import assert_resumes, tiny
 from tests.support.specimens.masks import ActionMask
-from tests.support.transitions import BITS, POINT, bit_transition, point_transition
+from tests.support.transitions import POINT, batch_for, make
 
 DEVICES = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
 IMAGES = BitFlipping(n_bits=5, observation="image")
-
-
-def make(algo, **options):
-    task = BITS if algo == "dqn" else POINT
-    return ALGORITHMS[algo](task.observation_space, task.action_space, **options)
-
-
-def batch_of(algo):
-    return bit_transition(terminated=False) if algo == "dqn" else point_transition()
 
 
 class OneDevice(TorchDispatchMode):
@@ -59,7 +50,7 @@ def meta(monkeypatch):
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.usefixtures("meta")
-def test_an_update_stays_on_its_device_and_reads_no_result(algo):
+def test_an_update_stays_on_its_device_and_can_be_captured_from_tensors(algo):
     is_imitating = algo != "iql"
     agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
     imitate = {"imitate": np.arange(64) < 9} if is_imitating else {}
@@ -68,9 +59,14 @@ def test_an_update_stays_on_its_device_and_reads_no_result(algo):
     assert {each.device.type for each in tensors} == {"meta"}
     with OneDevice():
         for _ in range(2):
-            losses = agent.update(batch_of(algo), **imitate)
+            losses = agent.update(batch_for(algo), **imitate)
     assert {loss.device.type for loss in losses.values()} == {"meta"}
     assert agent._errors.device.type == "meta"
+    imitate = {name: torch.as_tensor(values).to("meta") for name, values in imitate.items()}
+    batch = batch_for(algo).map(lambda values: torch.as_tensor(values).to("meta"))
+    with NoHost():
+        agent.update(batch, **imitate)
+        agent.update(batch, **imitate)
 
 
 class NoHost(TorchDispatchMode):
@@ -87,49 +83,27 @@ class NoHost(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
-@pytest.mark.usefixtures("meta")
-def test_an_update_from_tensors_can_be_captured(algo):
-    is_imitating = algo != "iql"
-    agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
-    imitate = {"imitate": torch.zeros(64, dtype=torch.bool, device="meta")} if is_imitating else {}
-    batch = batch_of(algo).map(lambda values: torch.as_tensor(values).to("meta"))
-    with NoHost():
-        for _ in range(2):
-            agent.update(batch, **imitate)
-
-
 def tensors_of(module):
     return [each for each in tree_leaves(module.state_dict()) if isinstance(each, torch.Tensor)]
 
 
+KEYS = {"use_keys": ["wrist"], "critic_keys": ["exact"], "random_shift": 2}
+
+
+@pytest.mark.parametrize(
+    ("algo", "kind", "options"),
+    [("sac", CameraReach, KEYS), ("iql", TupleReach, KEYS), ("dqn", ActionMask, {})],
+)
 @pytest.mark.usefixtures("meta")
-def test_images_are_moved_to_the_device():
-    agent = ALGORITHMS["dqn"](IMAGES.observation_space, IMAGES.action_space, device="meta")
-    observations = IMAGES.observe(IMAGES.reset(3, np.random.default_rng(0)))
-    with OneDevice():
-        assert agent.network(agent.inputs(observations)).shape == (3, 5)
-
-
-@pytest.mark.parametrize(("algo", "kind"), [("sac", CameraReach), ("iql", TupleReach)])
-@pytest.mark.usefixtures("meta")
-def test_cameras_random_shifts_and_keys_of_critics_stay_on_the_device(algo, kind):
-    env, keys = kind(), {"use_keys": ["wrist"], "critic_keys": ["exact"]}
-    spaces = env.observation_space, env.action_space
-    agent = ALGORITHMS[algo](*spaces, device="meta", random_shift=2, hidden=(8,), **keys)
-    with OneDevice():
-        losses = agent.update(batch_from(env))
-    assert {loss.device.type for loss in losses.values()} == {"meta"}
-
-
-@pytest.mark.usefixtures("meta")
-def test_masks_of_valid_actions_stay_on_the_device():
-    env = ActionMask()
-    agent = ALGORITHMS["dqn"](env.observation_space, env.action_space, device="meta")
+def test_cameras_random_shifts_keys_of_critics_and_masks_stay_on_the_device(algo, kind, options):
+    env = kind()
+    agent = ALGORITHMS[algo](env.observation_space, env.action_space, device="meta", hidden=(8,), **options)
     batch = batch_from(env)
     with OneDevice():
-        assert agent.update(batch)["loss"].device.type == "meta"
-        assert agent.choose(agent.inputs(batch.observations), explore=True).shape == (16,)
+        losses = agent.update(batch)
+        actions = agent.choose(agent.inputs(batch.observations), explore=True)
+    assert {loss.device.type for loss in losses.values()} == {actions.device.type} == {"meta"}
+    assert len(actions) == 16
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -142,10 +116,10 @@ def test_updates_on_a_device_and_in_bfloat16_are_those_of_the_cpu_in_float32(alg
     )
     for name, expected in first.policy_state()["network"].items():
         assert torch.equal(same.policy_state()["network"][name], expected)
-    expected = {name: float(loss) for name, loss in first.update(batch_of(algo)).items()}
+    expected = {name: float(loss) for name, loss in first.update(batch_for(algo)).items()}
     is_random = algo in {"sac", "tqc", "td3"} and device != "cpu"
     for agent, tolerance in ((same, 0.3 if is_random else 1e-4), (rounded, 0.3 if is_random else 0.05)):
-        losses = agent.update(batch_of(algo))
+        losses = agent.update(batch_for(algo))
         assert {loss.dtype for loss in losses.values()} == {torch.float32}
         found = {name: float(loss) for name, loss in losses.items()}
         assert found == pytest.approx(expected, rel=tolerance, abs=tolerance)
@@ -161,20 +135,15 @@ def test_unknown_devices_and_precisions_are_rejected():
 
 
 def quick(**options):
-    return tiny("sac", **{"env": "her_envs/PointReach-v0", "env_kwargs": {}, "steps": 400} | options)
+    return tiny(
+        "sac", **{"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}, "steps": 200} | options
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_run_on_the_device_is_saved_resumed_and_played_on_the_cpu(device, tmp_path):
-    config = quick(device=device, prioritized=True)
-    whole = train(config, on_epoch=None)
-    train(replace(config, steps=200), folder=tmp_path / "run", on_epoch=None)
-    resumed = train(config, folder=tmp_path / "run", resume=True, on_epoch=None)
+    resumed = assert_resumes(quick(device=device, prioritized=True), tmp_path / "run")
     assert resumed.agent.device.type == torch.device(device).type
-    for name, expected in whole.agent.policy_state()["network"].items():
-        torch.testing.assert_close(resumed.agent.policy_state()["network"][name], expected, rtol=0, atol=0)
-    histories = [[row | {"seconds": 0} for row in result.history] for result in (whole, resumed)]
-    assert histories[0] == histories[1]
     loaded = load_agent(tmp_path / "run")
     assert loaded.device.type == "cpu"
     observation, _ = gym.make("her_envs/PointReach-v0").reset(seed=0)
@@ -214,14 +183,10 @@ def test_auto_chooses_bf16_for_large_networks_on_a_processor_with_amx_only(monke
 
 
 def test_a_resumed_run_keeps_the_precision_that_auto_chose(monkeypatch, tmp_path):
-    options = {"precision": "auto", "agent": {"hidden": (256, 256)}, "batch_size": 256}
+    config = quick(precision="auto", agent={"hidden": (256, 256)}, batch_size=256, updates_per_step=0.02)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
-    whole = train(quick(**options), on_epoch=None)
-    train(quick(**options, steps=200), folder=tmp_path / "run", on_epoch=None)
-    assert load_checkpoint(tmp_path / "run" / "best.pt")["config"]["precision"] == "bf16"
+    train(replace(config, steps=100), folder=tmp_path, on_epoch=None)
+    assert load_checkpoint(tmp_path / "best.pt")["config"]["precision"] == "bf16"
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False})
-    resumed = train(quick(**options), folder=tmp_path / "run", resume=True, on_epoch=None)
-    expected = whole.agent.policy_state()["network"]
-    for name, tensor in resumed.agent.policy_state()["network"].items():
-        torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
-    assert load_checkpoint(tmp_path / "run" / "latest.pt")["config"]["precision"] == "bf16"
+    train(config, folder=tmp_path, resume=True, on_epoch=None)
+    assert load_checkpoint(tmp_path / "latest.pt")["config"]["precision"] == "bf16"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from her_agents.algorithms.dqn import DQN
-from tests.support.transitions import BITS, bit_transition
+from tests.support.transitions import BITS, bit_transition, set_output
 
 
 def value(agent, bits, action):
@@ -89,10 +89,8 @@ def test_random_valid_actions_are_uniform():
 def test_targets_use_the_best_valid_next_action(mask, expected):
     space = masked_space(gym.spaces.MultiBinary(2))
     agent = DQN(space, BITS.action_space, gamma=0.5, clip_targets=False)
-    with torch.no_grad():
-        for network, values in ((agent.network, [4.0, 5.0]), (agent.target, [-3.0, -7.0])):
-            network.layers[-1].weight.zero_()
-            network.layers[-1].bias.copy_(torch.tensor(values))
+    set_output(agent.network, 4.0, 5.0)
+    set_output(agent.target, -3.0, -7.0)
     batch = bit_transition(terminated=False)
     for observations in (batch.observations, batch.next_observations):
         observations["action_mask"] = np.tile(np.int8(mask), (64, 1))

@@ -10,28 +10,13 @@ from her_wrappers.goals.environments import make_env
 
 def success_after_training(**options):
     config = make_config({"evaluation_episodes": 10}, options)
-    return evaluate(
-        make_env(config.env, **config.env_kwargs),
-        train(config, on_epoch=None).agent.act,
-        episodes=100,
-        seed=7,
-    ).success_rate
+    agent = train(config, on_epoch=None).agent
+    return evaluate(make_env(config.env, **config.env_kwargs), agent.act, 100, seed=7).success_rate
 
 
 @pytest.mark.slow
 def test_sac_solves_point_reach():
     assert success_after_training(env="her_envs/PointReach-v0", algo="sac", steps=6_000) >= 0.98
-
-
-@pytest.mark.campaign
-def test_dqn_solves_bit_flipping_with_images():
-    assert success_after_training(env="her_envs/BitFlippingImage-v0", algo="dqn", steps=4_000) >= 0.95
-
-
-@pytest.mark.campaign  # minutes
-def test_sac_solves_point_reach_with_a_camera_and_the_position():
-    env, agent = "tests.support.cameras:CameraPointReach", {"layer_norm": True}
-    assert success_after_training(env=env, algo="sac", steps=5_000, agent=agent) >= 0.95
 
 
 POINT_MAZE = {
@@ -75,11 +60,14 @@ CLAIMS = [
     {**POINT_MAZE, "algo": "sac", "agent": {}},
     POINT_PUSH,
 ]
+CAMERA = {"env": "tests.support.cameras:CameraPointReach", "agent": {"layer_norm": True}}
+CLAIMS += [{"env": "her_envs/BitFlippingImage-v0", "algo": "dqn", "steps": 4_000}]
+CLAIMS += [CAMERA | {"algo": "sac", "steps": 5_000}]
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
     "options", CLAIMS, ids=lambda options: f"{options['env']}-{options['algo']}-{options['steps']}"
 )
-def test_results_of_the_page_on_training(options):
+def test_results_of_the_page_on_training_and_with_images(options):
     assert success_after_training(**options) >= 0.95

@@ -3,15 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_agents.algorithms.networks import GoalInputs, Network, Normalizer, bfloat16_products
+from her_agents.algorithms.networks import (
+    LARGEST,
+    LEAST_DEVIATION,
+    GoalInputs,
+    Network,
+    Normalizer,
+    bfloat16_products,
+)
 from her_envs import BitFlipping, PointPush
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
     offset=st.floats(-1e3, 1e3),
@@ -21,14 +27,14 @@ from her_envs import BitFlipping, PointPush
 def test_normalizer_computes_mean_and_deviation_of_all_batches(lengths, offset, size, seed):
     rng = np.random.default_rng(seed)
     stream = [rng.normal(offset, size, (length, 3)).astype(np.float32) for length in lengths]
-    normalizer = Normalizer(3, clip=1e9, min_deviation=1e-3)
+    normalizer = Normalizer(3)
     for values in stream:
         normalizer.update(torch.from_numpy(values))
     values = np.concatenate(stream).astype(np.float64)
     np.testing.assert_allclose(normalizer.sums[0] / normalizer.count, values.mean(0), rtol=1e-6, atol=1e-6)
-    deviation = np.maximum(values.std(0), 1e-3)
+    deviation = np.maximum(values.std(0), LEAST_DEVIATION)
     np.testing.assert_allclose(1 / normalizer.scale, deviation, rtol=1e-4, atol=1e-6)
-    expected = (values - values.mean(0)) / deviation
+    expected = ((values - values.mean(0)) / deviation).clip(-LARGEST, LARGEST)
     np.testing.assert_allclose(
         normalizer(torch.from_numpy(values).float()), expected, atol=1e-2 * (1 + abs(offset))
     )
@@ -51,7 +57,7 @@ def test_achieved_and_desired_goals_have_common_statistics():
     inputs = GoalInputs(task.observation_space)
     observations = task.observe(task.reset(50, np.random.default_rng(0)))
     observations["achieved_goal"] += 3
-    inputs.update_statistics(observations)
+    inputs(observations, update=True)
     observation, goals = (
         observations["observation"].astype(np.float64),
         np.concatenate([observations["achieved_goal"], observations["desired_goal"]], dtype=np.float64),
@@ -79,21 +85,6 @@ def test_images_are_stacked_for_both_channel_orders():
     assert torch.equal(*seen)
 
 
-def test_vector_goals_are_combined_with_images():
-    image, goal = spaces.Box(0, 255, (24, 24, 3), np.uint8), spaces.Box(-1, 1, (2,))
-    space = spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
-    inputs = GoalInputs(space)
-    network = Network(inputs, (8,), 4)
-    space.seed(0)
-    tensors, single = inputs.as_batch(space.sample())
-    assert single
-    first = network(inputs(tensors))
-    assert first.shape == (1, 4)
-    for key in ("observation", "desired_goal"):
-        other = network(inputs(tensors | {key: tensors[key] // 2 + 1}))
-        assert not torch.allclose(first, other), f"{key} changes the result"
-
-
 def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weights():
     inputs = GoalInputs(PointPush().observation_space)
     network = Network(inputs, (16, 16), 2, layer_norm=True)
@@ -103,25 +94,6 @@ def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weigh
         network.layers[0].weight.mul_(10)
         network.layers[0].bias.mul_(10)
     torch.testing.assert_close(network(values), before, atol=1e-2, rtol=0)
-
-
-def image_space(observation, goal, *, dtype=np.uint8):
-    image = spaces.Box(0, 255, observation, dtype)
-    goal = spaces.Box(0, 255, goal, dtype)
-    return spaces.Dict(observation=image, achieved_goal=goal, desired_goal=goal)
-
-
-@pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        (BitFlipping(observation="integer").observation_space, "'observation' must be a vector .*, got"),
-        (image_space((9, 9, 3), (24, 24, 3)), "images of 'observation' must have at least 20 x 20 pixels"),
-        (image_space((24, 24, 3), (2,), dtype=np.float32), "'observation' must be a vector .*uint8 Box"),
-    ],
-)
-def test_unsupported_observations_raise_an_error(space, message):
-    with pytest.raises(TypeError, match=message):
-        GoalInputs(space)
 
 
 def test_bfloat16_products_are_rounded_where_the_processor_supports_them_and_the_setting_is_restored():

@@ -15,7 +15,7 @@ from her_agents.training.checkpoints import export_policy, load_agent
 from her_agents.training.loop import train
 from her_agents.training.sources import ExploringPolicy
 from tests.support.commands import her
-from tests.support.short_runs import same, tiny, without_time
+from tests.support.short_runs import assert_same_results, tiny
 
 gym.register_envs(her_envs)
 OWN = str(Path(__file__).parents[3] / "examples" / "own_agent.py") + ":WideSAC"
@@ -26,20 +26,15 @@ def make_reach():
     return gym.make(REACH, max_steps=9)
 
 
-def run(config, **options):
-    result = train(config, on_epoch=None, **options)
-    return result.agent.state_dict(), without_time(result.history)
-
-
 @pytest.fixture(name="trained", scope="module")
 def own_agent(tmp_path_factory):
     """Train the agent of the example by the command, in two parts."""
     folder = tmp_path_factory.mktemp("own") / "run"
-    numbers = ["--num-envs", 4, "--steps-per-epoch", 200, "--learning-starts", 50, "--evaluation-episodes", 2]
+    numbers = ["--num-envs", 4, "--steps-per-epoch", 100, "--learning-starts", 50, "--evaluation-episodes", 2]
     options = ["--algo", OWN, "--agent", "width=16", "--agent", "hidden=[8]", "--no-check"]
-    first = her("train", REACH, *options, *numbers, "--steps", 200, "--out", folder, "--no-tensorboard")
+    first = her("train", REACH, *options, *numbers, "--steps", 100, "--out", folder, "--no-tensorboard")
     assert first.exit_code == 0, first.output
-    second = her("train", "--resume", folder, "--steps", 400, "--no-tensorboard")
+    second = her("train", "--resume", folder, "--steps", 250, "--no-tensorboard")
     assert second.exit_code == 0, second.output
     return folder
 
@@ -65,19 +60,17 @@ def test_a_checkpoint_never_names_code_that_is_imported(trained, tmp_path):
 
 def test_a_factory_and_a_class_give_the_run_of_their_names():
     """The id has a vector environment of its own, so its function is given to both runs."""
-    named = run(
-        tiny("sac", env="tests.her_agents.algorithms.test_own_parts:make_reach", env_kwargs={}, steps=400)
-    )
-    own = run(tiny("sac", env="my reach", env_kwargs={}, steps=400), env=make_reach, agent=SAC)
-    assert same(own[0], named[0])
-    assert own[1] == named[1]
+    options = {"env_kwargs": {}, "steps": 100}
+    named = train(tiny("sac", env=f"{__name__}:make_reach", **options), on_epoch=None)
+    own = train(tiny("sac", env="my reach", **options), env=make_reach, agent=SAC, on_epoch=None)
+    assert_same_results(own, named)
 
 
 def test_a_factory_and_a_class_are_used_by_workers():
     """`test_collected_training.py` compares processes with workers in this process."""
-    config = tiny("ddpg", env="my reach", env_kwargs={}, steps=400, workers=1)
-    first = run(config, env=make_reach, agent=WideDDPG, backend="local")
-    assert first[0]["networks"]["critics.0.layers.0.weight"].shape[0] == 24
+    config = tiny("ddpg", env="my reach", env_kwargs={}, steps=100, workers=1)
+    agent = train(config, env=make_reach, agent=WideDDPG, backend="local", on_epoch=None).agent
+    assert agent.critics[0].layers[0].out_features == 24
 
 
 class WideDDPG(DDPG):
@@ -89,7 +82,7 @@ class WideDDPG(DDPG):
 def test_policies_of_workers_act_with_one_thread_whatever_the_learner_uses():
     env = make_reach()
     config = tiny("ddpg", env=REACH, env_kwargs={})
-    policy = ExploringPolicy(config, env.observation_space, env.action_space, None)
+    policy = ExploringPolicy(config, (env.observation_space, env.action_space), None)
     observation, _ = env.reset(seed=0)
     seen = []
     policy._agent.act = lambda observations, explore: seen.append(torch.get_num_threads())
@@ -117,12 +110,12 @@ def test_an_environment_and_an_agent_that_exist_are_used_and_stay_open():
 
     robot = Robot(make_reach())
     agent = SAC(robot.observation_space, robot.action_space, gamma=0.98, hidden=(8,))
-    config = tiny("sac", env="robot", env_kwargs={}, steps=400, num_envs=1, evaluation_episodes=2)
+    config = tiny("sac", env="robot", env_kwargs={}, steps=100, num_envs=1, evaluation_episodes=2)
     before = {name: each.clone() for name, each in agent.actor.state_dict().items()}
     result = train(config, env=robot, agent=agent, on_epoch=None)
     assert result.agent is agent
     assert any(not torch.equal(before[name], each) for name, each in agent.actor.state_dict().items())
-    assert robot.resets >= 400 // 9 + 2 * len(result.history), "also by the evaluations"
+    assert robot.resets >= 100 // 9 + 2, "also by the evaluation"
     assert not robot.is_closed
 
 

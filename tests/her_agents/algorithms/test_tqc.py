@@ -1,25 +1,23 @@
 """TQC: its targets and its loss, compared with the equations of the paper."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from her_agents.algorithms.tqc import TQC
-from tests.support.transitions import POINT, point_transition
+from tests.support import transitions
+from tests.support.transitions import point_transition, set_output
+
+make = partial(transitions.make, TQC)
 
 
-def make(**options):
-    return TQC(POINT.observation_space, POINT.action_space, **options)
-
-
-@torch.no_grad()
 def set_quantiles(critics, *values):
     """Make each critic return the same quantiles for every input."""
     for critic, quantiles in zip(critics, values, strict=True):
-        critic.layers[-1].weight.zero_()
-        critic.layers[-1].bias.copy_(torch.tensor(quantiles))
+        set_output(critic, *quantiles)
 
 
 def targets(agent, batch, temperature):
@@ -80,10 +78,10 @@ def test_loss_is_the_mean_quantile_huber_loss():
 
 def test_quantiles_converge_to_those_of_the_rewards():
     """All transitions terminate, so their returns are their rewards, -1 or 0."""
-    agent = make(hidden=(), n_quantiles=5, top_quantiles_to_drop_per_net=0, learning_rate=0.05)
+    agent = make(hidden=(), n_quantiles=5, top_quantiles_to_drop_per_net=0, learning_rate=0.1)
     rewards = np.repeat(np.float32([-1, 0]), [48, 16])
     batch = dataclasses.replace(point_transition(terminated=True), rewards=rewards)
-    for _ in range(500):
+    for _ in range(250):
         agent.update(batch)
     inputs = agent.inputs(batch.observations)
     quantiles = agent.critics(inputs, agent.actions.from_env(batch.actions)).mean(dim=2)

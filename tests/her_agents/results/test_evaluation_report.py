@@ -40,9 +40,9 @@ def test_all_policies_meet_the_same_starts_and_goals():
 
 
 def test_the_results_are_those_of_the_episodes():
-    report = evaluate_goals(TaskEnv(PointReach(), max_steps=60), towards_the_goal, episodes=10)
-    assert report.total()[:3] == ("all", 10, 1.0)
-    assert report.lengths.tolist() == [60] * 10
+    report = evaluate_goals(TaskEnv(PointReach(), max_steps=40), towards_the_goal, episodes=5)
+    assert report.total()[:3] == ("all", 5, 1.0)
+    assert report.lengths.tolist() == [40] * 5
     at_goal, so_far = report.over_time()
     assert at_goal[-1] == so_far[-1] == 1
     assert (so_far >= at_goal).all()
@@ -75,16 +75,10 @@ def test_regions_divide_the_range_of_the_goals():
 
 
 def test_distances_are_divided_into_groups_of_equal_size():
-    shares = report_of(
-        [[10], [1], [3], [2], [4], [6], [5], [7], [9], [8]], [0, 1, 1, 1, 1, 0, 1, 0, 0, 0]
-    ).by_distance()
-    assert [(each.name, each.rate) for each in shares] == [
-        ("1 to 2", 1),
-        ("3 to 4", 1),
-        ("5 to 6", 0.5),
-        ("7 to 8", 0),
-        ("9 to 10", 0),
-    ]
+    goals = np.array([[10, 1, 3, 2, 4, 6, 5, 7, 9, 8]]).T
+    shares = report_of(goals, [0, 1, 1, 1, 1, 0, 1, 0, 0, 0]).by_distance()
+    assert [each.name for each in shares] == ["1 to 2", "3 to 4", "5 to 6", "7 to 8", "9 to 10"]
+    assert [each.rate for each in shares] == [1, 1, 0.5, 0, 0]
     [near, far] = report_of([[5.0, 0], [5.0, 0]], [0, 1], starts=[[2.0, 4], [5.0, 1]]).by_distance()
     assert (near.name, near.rate, far.name) == ("1 to 1", 1, "5 to 5")
 
@@ -116,11 +110,8 @@ def test_json_has_all_results(tmp_path):
     report = report_of([(0, 0), (1, 2)], [1, 0])
     report.write(tmp_path / "r.json")
     content = json.loads((tmp_path / "r.json").read_text())
-    assert (content["goals"], content["is_success"], content["suite"]) == (
-        [[0, 0], [1, 2]],
-        [[True], [False]],
-        report.suite,
-    )
+    assert (content["goals"], content["is_success"]) == ([[0, 0], [1, 2]], [[True], [False]])
+    assert content["suite"] == report.suite
     assert content["total"][0]["rate"] == 0.5
 
 

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from her_agents import export_onnx, load_agent
-from her_agents.algorithms.registry import ALGORITHMS, make_agent
+from her_agents.algorithms.registry import make_agent
 from her_agents.recipes import read_recipe, recipe_names
 from her_agents.training.checkpoints import describe_spaces, load_checkpoint, save_checkpoint
 from her_agents.training.config import make_config
@@ -57,7 +57,7 @@ def save_run(path, algo, observation_space, action_space, **options):
     torch.manual_seed(0)
     for weights in getattr(agent, agent._acting_network).parameters():
         weights.data += 0.3 * torch.randn(weights.shape)  # other actions for other observations
-    agent.inputs.update_statistics(observations_of(observation_space, 200))
+    agent.inputs(observations_of(observation_space, 200), update=True)
     keys = (*config.use_keys, *config.critic_keys)
     spaces_ = describe_spaces(observation_space, action_space, keys)
     save_checkpoint(path, {"config": config.as_dict(), "spaces": spaces_, "agent": agent.state_dict()})
@@ -78,22 +78,21 @@ def run(path, observations):
 CASES = [
     ("dqn", CAMERAS, MOVES),
     ("sac", VECTORS, spaces.Box(0, 9, (2,), np.int64)),
-    ("td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64)),
+    pytest.param("iql", VECTORS, ACTIONS, marks=pytest.mark.slow),
+    pytest.param("dqn", IMAGES, MOVES, marks=pytest.mark.slow),
+    pytest.param("ddpg", CAMERAS, spaces.Box(-1, 1, (2,)), marks=pytest.mark.slow),
 ]
-CASES += [(algo, VECTORS, ACTIONS) for algo in ALGORITHMS if algo not in {case[0] for case in CASES}]
-SLOW_CASES = [("dqn", IMAGES, MOVES), ("ddpg", CAMERAS, spaces.Box(-1, 1, (2,)))]
 
 
-@pytest.mark.parametrize(
-    ("algo", "observation_space", "action_space"),
-    CASES + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_CASES],
-)
-def test_model_acts_like_the_agent(algo, observation_space, action_space, tmp_path):
+@pytest.mark.parametrize(("algo", "observation_space", "action_space"), CASES)
+def test_model_acts_like_the_agent_in_float32(algo, observation_space, action_space, tmp_path):
     keys = {}
     if observation_space is CAMERAS:
         keys = {"use_keys": ["wrist"], "critic_keys": ["exact"] * (algo != "dqn")}
-    save_run(tmp_path / "run.pt", algo, observation_space, action_space, **keys)
-    export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
+    save_run(tmp_path / "bf16.pt", algo, observation_space, action_space, precision="bf16", **keys)
+    export_onnx(tmp_path / "bf16.pt", tmp_path / "run.onnx")
+    content = load_checkpoint(tmp_path / "bf16.pt")
+    save_checkpoint(tmp_path / "run.pt", content | {"config": content["config"] | {"precision": "float32"}})
     observations = observations_of(observation_space, 300)
     expected = load_agent(tmp_path / "run.pt").act(observations)
     assert len(np.unique(expected)) > 1
@@ -141,20 +140,16 @@ def test_every_shipped_policy_acts_like_its_agent(name, tmp_path):
     assert expected.std() > 0.1
 
 
-def test_agent_in_bfloat16_is_exported_in_float32(tmp_path):
-    save_run(tmp_path / "run.pt", "sac", VECTORS, ACTIONS, precision="bf16")
-    export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
-    content = load_checkpoint(tmp_path / "run.pt")
-    save_checkpoint(tmp_path / "exact.pt", content | {"config": content["config"] | {"precision": "float32"}})
-    observations = observations_of(VECTORS, 100)
-    expected = load_agent(tmp_path / "exact.pt").act(observations)
-    np.testing.assert_allclose(run(tmp_path / "run.onnx", observations), expected, rtol=1e-5, atol=1e-5)
+@pytest.fixture(name="push", scope="module")
+def exported_recipe(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipe") / "push.onnx"
+    assert her("export", "panda_push", path).exit_code == 0
+    return path
 
 
-def test_example_needs_neither_torch_nor_this_package(tmp_path):
-    export_onnx(read_recipe("panda_push").policy, tmp_path / "push.onnx")
+def test_example_needs_neither_torch_nor_this_package(push):
     code = (
-        f"import runpy, sys; sys.argv = ['', {str(tmp_path / 'push.onnx')!r}]\n"
+        f"import runpy, sys; sys.argv = ['', {str(push)!r}]\n"
         f"runpy.run_path({EXAMPLE!r})\n"
         "print([name for name in sys.modules if name.startswith(('torch', 'her_', 'gymnasium'))])"
     )
@@ -163,11 +158,12 @@ def test_example_needs_neither_torch_nor_this_package(tmp_path):
     assert printed.endswith("[]\n"), printed
 
 
-def test_command_exports_recipes_and_policy_files(tmp_path, monkeypatch):
+def test_command_exports_policy_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    save_run(tmp_path / "best.pt", "td3", VECTORS, ACTIONS)
+    save_run(tmp_path / "best.pt", "td3", BITS, spaces.Box(-1, 1, (2, 3), np.float64))
     result = her("export", tmp_path, "small.policy")
     assert (result.exit_code, result.output) == (0, f"small.policy: the policy of {tmp_path}/best.pt\n")
-    assert her("export", "panda_push", "push.onnx").exit_code == 0
     assert her("export", "small.policy", "small.onnx").exit_code == 0
-    assert run(tmp_path / "small.onnx", observations_of(VECTORS, 3)).shape == (3, 2)
+    observations = observations_of(BITS, 30)
+    expected = load_agent("small.policy").act(observations)
+    np.testing.assert_allclose(run("small.onnx", observations), expected, rtol=1e-5, atol=1e-5)

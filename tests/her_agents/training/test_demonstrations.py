@@ -13,7 +13,7 @@ from her_agents.training.loop import train
 from her_agents.training.run import open_run
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
 from tests.support.commands import her
-from tests.support.short_runs import TASKS, same, tiny, without_time
+from tests.support.short_runs import TASKS, assert_resumes, same, tiny
 
 ENV, OPTIONS = TASKS["td3"]["env"], {"max_steps": 9}
 
@@ -31,30 +31,30 @@ class Seeker:
         return np.clip(20 * offset, -1, 1).astype(np.float32)
 
 
-@pytest.fixture(name="demos")
-def recorded(tmp_path):
+@pytest.fixture(name="demos", scope="module")
+def recorded(tmp_path_factory):
     """Return three demonstrations, in an archive in ``demos`` and a buffer in ``saved``."""
-    env = gym.make(ENV, **OPTIONS)
+    env, folder = gym.make(ENV, **OPTIONS), tmp_path_factory.mktemp("demos")
     episodes = record_successes(
         env, Seeker(), count=3, noise=0.1, rng=np.random.default_rng(0), info_keys=["is_success"]
     )
-    with EpisodeArchive(tmp_path / "demos", env=env) as archive:
+    with EpisodeArchive(folder / "demos", env=env) as archive:
         archive.add_episodes(episodes)
     buffer = HindsightReplayBuffer.for_env(env, buffer_size=100, seed=0)
     buffer.add_episodes(episodes)
-    buffer.save(tmp_path / "saved")
-    (tmp_path / "seeker.py").write_text(
+    buffer.save(folder / "saved")
+    (folder / "seeker.py").write_text(
         "def seek(observation):\n"
         "    offset = observation['desired_goal'] - observation['achieved_goal']\n"
         "    return (20 * offset).clip(-1, 1).astype('float32')\n"
         "def stay(observation):\n"
         "    return 0 * observation['desired_goal']\n"
     )
-    return tmp_path
+    return folder
 
 
 def demonstrated(folder, source, algo="sac", **options):
-    return tiny(algo, demos=str(folder / source), env=ENV, env_kwargs=OPTIONS, steps=300, **options)
+    return tiny(algo, demos=str(folder / source), env=ENV, env_kwargs=OPTIONS, steps=200, **options)
 
 
 @pytest.mark.parametrize("source", ["demos", "saved", "seeker.py:seek"])
@@ -71,7 +71,7 @@ class WithoutImitation(SAC):
 
 
 def test_agents_whose_update_has_no_imitate_learn_unless_they_must_imitate(demos):
-    config = demonstrated(demos, "demos", steps_per_epoch=300)
+    config = demonstrated(demos, "demos", steps_per_epoch=200)
     results = [train(config, agent=each, on_epoch=None) for each in (SAC, WithoutImitation)]
     assert same(*(result.agent.state_dict() for result in results))
     config = demonstrated(demos, "demos", agent={"bc_weight": 1.0})
@@ -90,15 +90,9 @@ def test_only_successes_of_a_policy_are_recorded():
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_resumed_run_equals_an_uninterrupted_one(demos, workers):
+def test_a_resumed_run_equals_an_uninterrupted_one(demos, workers, tmp_path):
     config = demonstrated(demos, "seeker.py:seek", demo_episodes=3, workers=workers, agent={"bc_weight": 0.5})
-    whole = train(config, on_epoch=None, backend="local")
-    options = {"folder": demos / "run", "on_epoch": None, "backend": "local"}
-    first = train(config, stop=lambda history: True, **options)
-    assert len(first.history) == 1
-    resumed = train(config, resume=True, **options)
-    assert without_time(resumed.history) == without_time(whole.history)
-    assert same(resumed.agent.state_dict(), whole.agent.state_dict())
+    assert_resumes(config, tmp_path, backend="local")
 
 
 @pytest.mark.parametrize(
@@ -120,11 +114,11 @@ def test_unusable_demonstrations_raise_an_error_with_their_name(source, options,
         train(config, on_epoch=None)
 
 
-def test_the_command_takes_demonstrations(demos):
-    command = ["train", ENV, "-o", "max_steps=9", "--steps", 300, "--learning-starts", 50, "--no-check"]
+def test_the_command_takes_demonstrations(demos, tmp_path):
+    command = ["train", ENV, "-o", "max_steps=9", "--steps", 100, "--learning-starts", 50, "--no-check"]
     command += ["--no-tensorboard", "--out"]
-    assert her(*command, demos / "run", "--demos", demos / "demos", "--demo-share", 0.5).exit_code == 0
-    result = her(*command, demos / "other", "--demos", demos / "missing")
+    assert her(*command, tmp_path / "run", "--demos", demos / "demos", "--demo-share", 0.5).exit_code == 0
+    result = her(*command, tmp_path / "other", "--demos", demos / "missing")
     assert result.exit_code == 3, result.output
     assert "cannot be used" in result.stderr
     assert "is neither a file nor a folder" in result.stderr

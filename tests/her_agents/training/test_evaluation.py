@@ -40,12 +40,12 @@ def test_success_in_the_last_step_and_success_once_are_counted(flags, rate, once
 
 def test_evaluate_returns_means_over_complete_episodes():
     env = TaskEnv(BitFlipping(n_bits=6))
-    perfect = evaluate(env, flip_first_wrong_bit, episodes=50, seed=0)
+    perfect = evaluate(env, flip_first_wrong_bit, episodes=20, seed=0)
     assert perfect.success_rate == 1
     assert perfect.mean_return == pytest.approx(1 - perfect.mean_length)
-    constant = evaluate(TaskEnv(BitFlipping(n_bits=6)), lambda observation: 0, episodes=50, seed=0)
+    constant = evaluate(TaskEnv(BitFlipping(n_bits=6)), lambda observation: 0, episodes=20, seed=0)
     assert (constant.success_rate < 0.2, 5 < constant.mean_length <= 6) == (True, True)
-    assert evaluate(env, flip_first_wrong_bit, episodes=50, seed=0) == perfect
+    assert evaluate(env, flip_first_wrong_bit, episodes=20, seed=0) == perfect
     with pytest.raises(ValueError, match="episodes must be an integer >= 1, got 0"):
         evaluate(env, flip_first_wrong_bit, episodes=0)
     with pytest.raises(ValueError, match="info must contain 'is_success' or 'success', got the keys"):

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
 from her_agents import DDPG, SAC
 from her_agents.training.checkpoints import load_checkpoint
@@ -17,7 +16,7 @@ from her_agents.training.loop import epoch_line, is_solved, train
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, RealRobot
 from her_wrappers.data.text import read_progress
 from tests.support.robot import Robot
-from tests.support.short_runs import tiny
+from tests.support.short_runs import same, tiny
 
 STEPS = 10  # of an episode
 
@@ -53,27 +52,24 @@ def test_the_run_makes_one_instance_and_moves_it_for_the_steps_of_the_run_only(m
     assert result.history[-1]["updates"] == 20 == int(0.5 * (60 - 20))
 
 
-@pytest.mark.parametrize(("evaluate_every", "evaluated"), [(None, []), (1, [1, 2, 3]), (2, [2])])
+@pytest.mark.parametrize(("evaluate_every", "evaluated"), [(None, []), (2, [2])])
 def test_evaluations_happen_only_when_asked(evaluate_every, evaluated, robot, tmp_path):
     config = real(evaluate_every=evaluate_every, steps=90)
     result = train(config, env=robot, folder=tmp_path / "run", tensorboard=False, on_epoch=None)
     assert [row["epoch"] for row in result.history if "success_rate" in row] == evaluated
     assert robot.resets == 9 + 3 * len(evaluated)
-    best = load_checkpoint(tmp_path / "run/best.pt")["history"][-1]
-    if evaluated:
-        assert best["success_rate"] == result.best_success
-    else:
-        assert best["epoch"] == 3, "the latest epoch"
+    best = load_checkpoint(tmp_path / "run/best.pt")
+    assert (best["config"]["real"], best["config"]["evaluate_every"]) == (True, evaluate_every or 0)
+    assert best["history"][-1]["epoch"] == (2 if evaluated else 3), "that of the evaluation, or the latest"
     rows = read_progress(tmp_path / "run/progress.csv")
     assert [row["epoch"] for row in rows if "success_rate" in row] == evaluated
-    assert ("| success " in epoch_line(rows[-1])) == (3 in evaluated)
     assert "period" in epoch_line(rows[-1])
 
 
 def test_simulated_environments_are_evaluated_every_few_epochs_too():
     history = train(tiny(evaluate_every=2), on_epoch=None).history
     assert ["success_rate" in row for row in history] == [False, True, False]
-    plain = train(tiny(), on_epoch=None).history
+    plain = train(tiny(steps=200), on_epoch=None).history
     assert history[1]["success_rate"] == plain[1]["success_rate"], "evaluations do not change the run"
     solved = [{"success_rate": 1.0}, {}, {"success_rate": 1.0}, {}]
     assert is_solved(solved)
@@ -102,13 +98,9 @@ def test_updates_are_made_in_a_thread_by_another_agent_than_the_one_that_acts(ro
     assert actor != id(result.agent)
     episodes = [acting[i : i + STEPS] for i in range(0, 60, STEPS)]
     for episode in episodes:
-        assert all(same_weights(each, episode[0][1]) for _, each in episode), "constant within an episode"
-    changed = [not same_weights(a[0][1], b[0][1]) for a, b in itertools.pairwise(episodes)]
+        assert all(same(each, episode[0][1]) for _, each in episode), "constant within an episode"
+    changed = [not same(a[0][1], b[0][1]) for a, b in itertools.pairwise(episodes)]
     assert changed == [False, False, False, True, True], "those of one episode act in the next but one"
-
-
-def same_weights(first, second):
-    return all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_the_result_does_not_depend_on_the_time_that_updates_take():
@@ -120,7 +112,7 @@ def test_the_result_does_not_depend_on_the_time_that_updates_take():
     options = {"linear_schedule": True, "env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": STEPS}}
     results = [train(real(**options), agent=agent, on_epoch=None) for agent in (DDPG, Slow)]
     weights = [result.agent.policy_state()["network"] for result in results]
-    assert same_weights(*weights)
+    assert same(*weights)
     assert results[0].history[-1]["updates"] == results[1].history[-1]["updates"] > 10
 
 
@@ -136,35 +128,27 @@ def test_a_robot_that_fails_loses_no_step_and_the_run_continues_the_next_day(fau
     assert "continues it with all its episodes" in raised.value.__notes__[-1]
     assert saved_lengths(folder) == [10, 10, 10, 10, 4]
     robot.process.kill()
-    result = train(
-        real(),
-        env=partial(Robot, hz=1000, max_steps=STEPS),
-        folder=folder,
-        resume=True,
-        tensorboard=False,
-        on_epoch=None,
-    )
+    env = partial(Robot, hz=1000, max_steps=STEPS)
+    result = train(real(), env=env, folder=folder, resume=True, tensorboard=False, on_epoch=None)
     assert result.history[-1]["env_steps"] >= 60
     assert sum(saved_lengths(folder)) == result.history[-1]["env_steps"]
 
 
-@pytest.mark.parametrize("pause", [0.3, 0.6])
-def test_a_pause_of_the_robot_is_only_a_long_step(pause, tmp_path):
-    robot = partial(Robot, hz=1000, max_steps=STEPS, faults={15: pause})
+def test_a_pause_of_the_robot_is_only_a_long_step(tmp_path):
+    robot = partial(Robot, hz=1000, max_steps=STEPS, faults={15: 0.3})
     folder = tmp_path / "run"
     result = train(real(), env=robot, folder=folder, tensorboard=False, on_epoch=None)
     assert saved_lengths(folder) == [10] * 6
-    assert result.history[0]["step_jitter"] > pause / 2
+    assert result.history[0]["step_jitter"] > 0.3 / 2
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_a_second_ctrl_c_and_errors_of_the_program_lose_nothing_either(error, robot, tmp_path):
+def test_a_second_ctrl_c_loses_nothing_either(robot, tmp_path):
     def fail(run):
         if robot.steps == 45:
-            raise error
+            raise KeyboardInterrupt
 
     folder = tmp_path / "run"
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         train(real(), env=robot, folder=folder, tensorboard=False, on_epoch=None, on_step=fail)
     assert saved_lengths(folder) == [10, 10, 10, 10, 5]
 
@@ -236,23 +220,10 @@ def test_steps_in_which_a_person_intervened_have_the_executed_action_and_are_imi
     assert not executed & {tuple(action) for action in actions[~imitate]}
 
 
-WRONG = [
-    {"num_envs": 2},
-    {"workers": 1},
-    {"on_device": True},
-    {"offline": "runs/archive"},
-    {"updates_in_graph": "always"},
-]
-
-
-@pytest.mark.parametrize("options", WRONG)
-def test_options_that_a_robot_cannot_have_are_errors(options, robot):
-    with pytest.raises(ValueError, match=next(iter(options))):
-        train(real(**options), env=robot, on_epoch=None)
-    assert robot.steps == 0
-
-
-def test_the_config_of_a_checkpoint_says_that_it_was_a_robot(robot, tmp_path):
-    train(real(), env=robot, folder=tmp_path / "run", tensorboard=False, on_epoch=None)
-    config = load_checkpoint(tmp_path / "run/latest.pt")["config"]
-    assert (config["real"], config["evaluate_every"]) == (True, 0)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_envs", 2), ("workers", 1), ("on_device", True), ("offline", "a"), ("updates_in_graph", "always")],
+)
+def test_options_that_a_robot_cannot_have_are_errors(name, value):
+    with pytest.raises(ValueError, match=name):
+        real(**{name: value})

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from her_agents.training import run as session
 from her_agents.training import run_folder as folder_module
@@ -17,7 +18,7 @@ from her_agents.training.logs import COLUMNS, write_csv
 from her_agents.training.loop import epoch_line, train
 from her_wrappers import InUseError
 from her_wrappers.data.text import read_progress
-from tests.support.short_runs import TASKS, same, tiny, without_time
+from tests.support.short_runs import TASKS, assert_resumes, same, tiny
 
 
 @pytest.fixture(name="finished", scope="module")
@@ -36,12 +37,7 @@ OPTIONS = [
 @pytest.mark.parametrize(("algo", "options"), OPTIONS)
 def test_resumed_training_equals_an_uninterrupted_one(algo, options, tmp_path):
     """Rows, weights, optimizers, priorities and the random state are equal to the last bit."""
-    whole = train(tiny(algo, **options))
-    train(tiny(algo, **options, steps=400), folder=tmp_path)
-    resumed = train(tiny(algo, **options), folder=tmp_path, resume=True)
-    assert len(resumed.history) == 3
-    assert without_time(resumed.history) == without_time(whole.history)
-    assert same(resumed.agent.state_dict(), whole.agent.state_dict())
+    assert_resumes(tiny(algo, **options, steps=200), tmp_path)
 
 
 def test_log_has_a_row_for_each_epoch(finished):
@@ -52,12 +48,12 @@ def test_log_has_a_row_for_each_epoch(finished):
     assert [row["epoch"] for row in rows] == ["1", "2", "3"]
     assert [int(row["env_steps"]) for row in rows] == [row["env_steps"] for row in result.history]
     last = {name: float(value) for name, value in rows[-1].items()}
-    assert 600 <= last["env_steps"] < 620
-    assert last["updates"] == int((last["env_steps"] - 50) * 0.1)
+    assert 300 <= last["env_steps"] < 320
+    assert last["updates"] == int((last["env_steps"] - 30) * 0.1)
     assert -1 <= last["reward_mean"] <= 0
     assert 0 < last["relabeled_success"] < 1
     assert 0 <= last["goal_age"] < 5
-    assert -50 <= last["q_mean"] < 0
+    assert -50 <= last["q_mean"] < float(rows[0]["q_mean"]), "towards the returns, which are negative"
     assert last["loss"] > 0
 
 
@@ -71,11 +67,13 @@ def test_tensorboard_shows_the_values_of_the_log(finished):
 
 def test_tensorboard_shows_each_epoch_of_a_resumed_training_once(tmp_path, monkeypatch):
     """The run crashed between logging an epoch and saving the checkpoint of this epoch."""
-    train(tiny(steps=200), folder=tmp_path, tensorboard=True)
-    monkeypatch.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
-    train(tiny(steps=400), folder=tmp_path, tensorboard=True, resume=True)
-    monkeypatch.undo()
-    result = train(tiny(), folder=tmp_path, tensorboard=True, resume=True)
+    # Files of the same second sort by this number, as text.
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
+    train(tiny(steps=100), folder=tmp_path, tensorboard=True)
+    with monkeypatch.context() as crash:
+        crash.setattr(folder_module.RunFolder, "_save_latest", lambda *_: None)
+        train(tiny(steps=200), folder=tmp_path, tensorboard=True, resume=True)
+    result = train(tiny(steps=200), folder=tmp_path, tensorboard=True, resume=True)
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("loss")] == [row["env_steps"] for row in result.history]
 
@@ -101,20 +99,20 @@ def test_second_training_in_a_folder_raises_an_error_and_other_files_are_kept(tm
     def begin_another(training):
         if not refused:
             with pytest.raises(InUseError, match="is in use") as caught:
-                train(tiny(steps=200), folder=tmp_path)
+                train(tiny(steps=100), folder=tmp_path)
             refused.append(caught)
 
-    train(tiny(steps=200), folder=tmp_path, on_step=begin_another)
+    train(tiny(steps=100), folder=tmp_path, on_step=begin_another)
     assert refused
     assert (tmp_path / "buffer-mine.replay").read_text() == "of another"
-    train(tiny(steps=400), folder=tmp_path, resume=True)
+    train(tiny(steps=200), folder=tmp_path, resume=True)
 
 
 def test_finished_training_continues_only_with_more_steps(finished):
     _, folder = finished
     before = (folder / "config.json").read_text()
-    for steps in (600, 100):
-        with pytest.raises(ValueError, match=rf"steps={steps} is too small .* already has 60\d steps"):
+    for steps in (300, 50):
+        with pytest.raises(ValueError, match=rf"steps={steps} is too small .* already has 3[01]\d steps"):
             train(tiny(steps=steps), folder=folder, resume=True)
     assert (folder / "config.json").read_text() == before
 
@@ -138,7 +136,7 @@ def test_rows_of_a_run_that_began_without_success_once_stay_readable(tmp_path):
 def test_only_a_better_evaluation_replaces_the_best_checkpoint(tmp_path, monkeypatch):
     rates = iter([(0.2, -5.0, 5.0, 1.0), (0.6, -5.0, 5.0, 1.0), (0.6, -4.0, 4.0, 1.0), (0.4, -1.0, 1.0, 1.0)])
     monkeypatch.setattr(session, "evaluate", lambda *arguments: Evaluation(*next(rates)))
-    train(tiny(steps=800), folder=tmp_path)
+    train(tiny(steps=400), folder=tmp_path)
     assert load_checkpoint(tmp_path / "best.pt")["counts"]["epochs"] == 3
 
 
@@ -147,26 +145,26 @@ def test_ctrl_c_ends_the_training_after_the_step_and_saves(tmp_path):
 
     def interrupt(training):
         steps.append(training.counts.env_steps)
-        if training.counts.env_steps >= 300:
+        if training.counts.env_steps >= 150:
             signal.raise_signal(signal.SIGINT)
 
     result = train(tiny(), folder=tmp_path, on_step=interrupt)
     assert result.interrupted
     assert len(result.history) == 1
-    assert 300 <= steps[-1] < 304
+    assert 150 <= steps[-1] < 154
     saved = load_checkpoint(tmp_path / "latest.pt")
     assert saved["counts"]["env_steps"] == steps[-1]
     resumed = train(tiny(), folder=tmp_path, resume=True)
     assert not resumed.interrupted
     assert [row["epoch"] for row in resumed.history] == [1, 2, 3]
-    assert 600 <= resumed.history[-1]["env_steps"] < 620
+    assert 300 <= resumed.history[-1]["env_steps"] < 320
     with (tmp_path / "progress.csv").open() as file:
         assert [row["epoch"] for row in csv.DictReader(file)] == ["1", "2", "3"]
 
 
 def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, monkeypatch):
     """The crash occurs after the new buffer and before the new checkpoint is written; old files remain."""
-    train(tiny(steps=200), folder=tmp_path)
+    train(tiny(steps=100), folder=tmp_path)
     before = load_checkpoint(tmp_path / "latest.pt")
 
     def crash(path, content):
@@ -179,8 +177,7 @@ def test_crash_while_saving_leaves_a_matching_checkpoint_and_buffer(tmp_path, mo
         train(tiny(), folder=tmp_path, resume=True)
     monkeypatch.undo()
     assert same(load_checkpoint(tmp_path / "latest.pt"), before)
-    resumed = train(tiny(), folder=tmp_path, resume=True)
-    assert without_time(resumed.history) == without_time(train(tiny()).history)
+    train(tiny(steps=200), folder=tmp_path, resume=True)
     assert len(list(tmp_path.glob("buffer-*.replay"))) == 1
 
 
@@ -194,11 +191,7 @@ def test_folder_of_another_training_raises_an_error(finished, tmp_path):
         train(tiny(), folder=tmp_path, resume=True)
     with pytest.raises(ValueError, match="resume=True needs the folder of the run, got folder=None"):
         train(tiny(), resume=True)
-
-
-@pytest.mark.parametrize("name", ["best.pt", "progress.csv"])
-def test_results_without_a_checkpoint_are_not_overwritten(name, tmp_path):
-    (tmp_path / name).touch()
+    (tmp_path / "best.pt").touch()
     with pytest.raises(ValueError, match="already contains a run; delete the folder, or choose another"):
         train(tiny(), folder=tmp_path)
 
@@ -227,4 +220,4 @@ def test_missing_tensorboard_raises_an_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match="needs the package tensorboard; run: pip"):
         train(tiny(), folder=tmp_path, tensorboard=True)
-    train(tiny(steps=200), folder=tmp_path / "without")
+    train(tiny(steps=100), folder=tmp_path / "without")

@@ -14,15 +14,11 @@ from her_agents.training.run import open_run
 from her_agents.training.starts import SLACK, START, Starts, StartWrapper
 from her_wrappers import Episode, EpisodeRecorder
 from tests.support.chi_square import assert_proportional
-from tests.support.short_runs import same, tiny, without_time
+from tests.support.short_runs import assert_resumes, tiny
 
 # In Counting, a state is the number of an episode and of its step, and every episode reaches its goal.
-COUNTING = {
-    "env": "her_envs/Counting-v0",
-    "env_kwargs": {"length": 30},
-    "steps": 400,
-    "start_state": "observation",
-}
+COUNTING = {"env": "her_envs/Counting-v0", "env_kwargs": {"length": 30}}
+COUNTING |= {"steps": 400, "steps_per_epoch": 200, "start_state": "observation"}
 
 
 class Drift(gym.Env):
@@ -58,19 +54,14 @@ class Drift(gym.Env):
 
 
 class Deaf(Drift):
-    """Ignores the options of reset."""
+    """Ignores the option ``ignored`` of reset."""
+
+    def __init__(self, ignored):
+        self.ignored = ignored
 
     def reset(self, *, seed=None, options=None):
-        return super().reset(seed=seed)
-
-
-class SameGoal(Drift):
-    """Ignores the goal in the options of reset."""
-
-    def reset(self, *, seed=None, options=None):
-        return super().reset(
-            seed=seed, options={"goal": [-9.0]} | {"state": (options or {}).get("state", [0, 0])}
-        )
+        replaced = {"state": [0.0, 0.0], "goal": [-9.0]}[self.ignored]
+        return super().reset(seed=seed, options=(options or {}) | {self.ignored: replaced})
 
 
 def faster(observation):
@@ -85,10 +76,6 @@ def push_state(env, episode, t):
     agent, puck = np.split(episode.observations["observation"][t], 2)
     goal = episode.observations["desired_goal"][t]
     return env.reset(options={"state": {"agent": agent, "puck": puck}, "goal": goal})
-
-
-def broken(env, episode, t):
-    raise ZeroDivisionError("no state")
 
 
 def without_result(env, episode, t):
@@ -119,18 +106,25 @@ def episode(flags):
     return Episode(observations, np.zeros(len(flags)), np.zeros(len(flags)), False, True, infos)
 
 
-def starts(episodes, **options):
-    """Return `Starts` in states of these demonstrations."""
+def starts(episodes, env=None, how="observation", **options):
+    """Return `Starts` in states of these demonstrations, or of a buffer with these episodes."""
     config = counted(**options)
-    made = Starts(config, gym.make(config.env), config.start_state, "is_success")
-    demonstrations = SimpleNamespace(episodes=lambda: iter(episodes))
-    made.begin(
-        0,
-        SimpleNamespace(
-            demonstrations=demonstrations, num_episodes=len(episodes), episodes=demonstrations.episodes
-        ),
-    )
+    made = Starts(config, env or gym.make(config.env), how, "is_success")
+    stored = SimpleNamespace(num_episodes=len(episodes), episodes=lambda: iter(episodes))
+    stored.demonstrations = stored
+    made.begin(0, stored)
     return made
+
+
+def record(env, action, seeds=1, info_keys=()):
+    """Return one episode of each seed."""
+    recorded = []
+    with EpisodeRecorder(env, recorded.append, info_keys=info_keys) as recorder:
+        for seed in range(seeds):
+            recorder.reset(seed=seed)
+            while len(recorded) <= seed:
+                recorder.step(action)
+    return recorded
 
 
 @pytest.mark.parametrize("source", ["demos", "run"])
@@ -191,10 +185,8 @@ def test_the_curriculum_moves_after_three_successive_successes_at_its_step():
 @pytest.mark.parametrize("source", ["curriculum", "demos"])
 def test_episodes_begin_in_states_and_with_goals_of_demonstrations(source):
     with closing(epochs(counted(start_source=source), 2)) as run:
-        demos = {
-            int(each.observations["desired_goal"][0, 0]): each
-            for each in run.buffer.demonstrations.episodes()
-        }
+        known_goals = [each.observations["desired_goal"][0] for each in run.buffer.demonstrations.episodes()]
+        demos = {int(goal[0]): goal for goal in known_goals}
         begun = Counter()
         for each in run.buffer.episodes():
             (number, step), goal = each.observations["observation"][0], each.observations["desired_goal"][0]
@@ -203,7 +195,7 @@ def test_episodes_begin_in_states_and_with_goals_of_demonstrations(source):
             assert (each.infos[START] == known).all()
             assert step == max(known, 0)
             if known >= 0:
-                assert (goal == demos[number].observations["desired_goal"][0]).all()
+                assert (goal == demos[number]).all()
             else:
                 assert number not in demos
         assert min(begun[True], begun[False]) > 5
@@ -240,36 +232,22 @@ def test_the_infos_may_contain_the_state(number):
         for each in run.buffer.episodes():
             assert each.infos[START][0] > 0  # the first state is not in the infos of steps
             velocity = each.infos["state"][0, 1] - 0.1 * (each.actions[0] - 1)
-            known = [
-                t
-                for state, t in states.items()
-                if np.allclose(state, (each.observations["observation"][0, 0], velocity))
-            ]
-            assert each.infos[START][0] in known
+            began = each.observations["observation"][0, 0], velocity
+            assert each.infos[START][0] in [t for state, t in states.items() if np.allclose(state, began)]
 
 
 def test_a_function_sets_the_state():
     env = gym.make("her_envs/PointPush-v0", max_steps=9)
-    recorded = []
-    with EpisodeRecorder(env, recorded.append) as recorder:
-        recorder.reset(seed=0)
-        for _ in range(9):
-            recorder.step(recorder.action_space.sample())
-    config = counted(start_share=1.0, start_source="demos")
-    made = Starts(config, env, push_state, "is_success")
-    demonstrations = SimpleNamespace(episodes=lambda: iter(recorded))
-    made.begin(0, SimpleNamespace(demonstrations=demonstrations))
-    wrapper = StartWrapper(lambda: env, made)
+    recorded, options = record(env, np.ones(2, np.float32)), {"start_share": 1.0, "start_source": "demos"}
+    wrapper = StartWrapper(lambda: env, starts(recorded, env, push_state, **options))
     for seed in range(5):
         observation, info = wrapper.reset(seed=seed)
         assert info[START] in range(9)
         for key, values in observation.items():
             assert (values == recorded[0].observations[key][info[START]]).all()
     # Without the function, the observation of two parts would have to be the state.
-    made = Starts(config, env, "observation", "is_success")
-    made.begin(0, SimpleNamespace(demonstrations=demonstrations))
     with pytest.raises(ValueError, match=r"start_state=.* a function"):
-        StartWrapper(lambda: env, made).reset(seed=0)
+        StartWrapper(lambda: env, starts(recorded, env, **options)).reset(seed=0)
 
 
 @pytest.mark.parametrize(("goal", "reached"), [((0.5, 0.5), True), ((0.9, 0.9), False)])
@@ -291,20 +269,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one(options, tmp_path):
     config = counted(
         agent={"epsilon": 1.0}, env_kwargs={"length": 60}, steps=250, steps_per_epoch=125, **options
     )
-    whole = train(config, on_epoch=None)
-    train(config, stop=lambda history: True, folder=tmp_path, on_epoch=None, tensorboard=False)
-    resumed = train(config, resume=True, folder=tmp_path, on_epoch=None, tensorboard=False)
-    assert 1 < len(whole.history) == len(resumed.history)
-    assert without_time(resumed.history) == without_time(whole.history)
-    assert same(resumed.agent.state_dict(), whole.agent.state_dict())
-    assert options or whole.history[0]["curriculum"] > 0
+    resumed = assert_resumes(config, tmp_path)
+    assert options or resumed.history[0]["curriculum"] > 0
 
 
 def test_evaluations_begin_as_usual():
     with closing(epochs(counted(start_share=1.0, start_source="demos"))) as run:
-        other = open_run(counted(start_share=0.0))
-        with closing(other):
-            other.run_epoch(lambda: False, lambda _: None)
+        with closing(epochs(counted(start_share=0.0))) as other:
+            pass
         assert run.history[0]["mean_length"] == other.history[0]["mean_length"]
         assert START not in next(other.buffer.episodes()).infos
 
@@ -339,27 +311,12 @@ def test_states_that_cannot_be_set_are_errors(options, match):
         train(counted(**{"start_share": 1.0} | options), on_epoch=None)
 
 
-def test_an_error_of_the_function_is_raised():
-    with pytest.raises(ZeroDivisionError, match="no state"):
-        train(counted(start_share=1.0, start_state=HERE + "broken"), on_epoch=None)
-
-
-@pytest.mark.parametrize(
-    ("env", "match"), [(Deaf, "'state'.*'achieved_goal'"), (SameGoal, "'goal'.*'desired_goal'")]
-)
-def test_an_environment_that_ignores_the_options_is_an_error(env, match):
-    recorded = []
-    with EpisodeRecorder(Drift(), recorded.append, info_keys=["is_success", "state"]) as recorder:
-        for seed in range(3):
-            recorder.reset(seed=seed)
-            while len(recorded) <= seed:
-                recorder.step(2)
-    config = counted(start_share=1.0, start_state="state", info_keys=("state",))
-    made = Starts(config, env(), config.start_state, "is_success")
-    made.begin(0, SimpleNamespace(demonstrations=SimpleNamespace(episodes=lambda: iter(recorded))))
-    wrapper = StartWrapper(env, made)
-    with pytest.raises(ValueError, match=match):
-        wrapper.reset(seed=0)
+@pytest.mark.parametrize(("option", "key"), [("state", "achieved_goal"), ("goal", "desired_goal")])
+def test_an_environment_that_ignores_the_options_is_an_error(option, key):
+    recorded = record(Drift(), 2, seeds=3, info_keys=["is_success", "state"])
+    made = starts(recorded, Drift(), "state", start_share=1.0, info_keys=("state",))
+    with pytest.raises(ValueError, match=f"'{option}'.*'{key}'"):
+        StartWrapper(lambda: Deaf(option), made).reset(seed=0)
 
 
 def test_demonstrations_without_success_have_no_curriculum():

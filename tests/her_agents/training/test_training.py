@@ -11,8 +11,6 @@ import pytest
 import torch
 
 from her_agents.algorithms.base import LOSS_INTERVAL
-from her_agents.algorithms.dqn import DQN
-from her_agents.algorithms.registry import ALGORITHMS
 from her_agents.training.loop import epoch_line, interrupt_flag, train
 from her_agents.training.run import open_run
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
@@ -24,7 +22,7 @@ from tests.support.short_runs import tiny, without_time
 
 
 def test_equal_configs_give_equal_histories_and_other_seeds_different_ones():
-    histories = [without_time(train(tiny(seed=seed, steps=400)).history) for seed in (1, 1, 2)]
+    histories = [without_time(train(tiny(seed=seed, steps=100)).history) for seed in (1, 1, 2)]
     assert histories[0] == histories[1] != histories[2]
 
 
@@ -33,21 +31,13 @@ def run_epochs(run, number):
         assert run.run_epoch(lambda: False, lambda run: None)
 
 
-@pytest.mark.parametrize("algo", ["dqn", "sac"])
-def test_number_of_steps_equals_the_stored_transitions(algo):
-    """Steps of a vector environment that only reset an environment are not counted."""
-    with closing(open_run(tiny(algo, steps=10_000))) as run:
-        run_epochs(run, 2)
-        assert 400 <= run.counts.env_steps == len(run.buffer) < 440
-
-
 def other(name, **options):
     return tiny("ddpg", env=f"tests.support.other_envs:{name}", env_kwargs={}, **options)
 
 
 WHOLE = [
     (tiny("dqn", steps=10_000), {5}),  # episodes also end at goals
-    (tiny("ddpg", steps=10_000, env_kwargs={"max_steps": 120}), {120}),
+    (tiny("ddpg", steps=10_000, env_kwargs={"max_steps": 55}), {55}),
     (other("Long", steps=10_000), {90}),
     (other("Endless", steps=10_000, max_episode_steps=70), {70}),
 ]
@@ -58,7 +48,7 @@ def test_every_stored_episode_is_whole(config, lengths):
     with closing(open_run(config)) as run:
         run_epochs(run, 2)
         episodes = list(run.buffer.episodes())
-        assert len(run.buffer) == run.counts.env_steps
+        assert len(run.buffer) == run.counts.env_steps  # without the steps that only reset an environment
         assert [row["epoch"] for row in run.history] == [1, 2]
         assert len(episodes) >= 2 * config.num_envs
     assert {len(episode) for episode in episodes if not episode.terminated} <= lengths
@@ -68,21 +58,19 @@ def test_every_stored_episode_is_whole(config, lengths):
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_epoch_has_at_least_one_episode_of_each_environment(workers):
     """Also if an episode has more steps than an epoch."""
-    config = other("Long", steps=1000, workers=workers)
+    config = other("Long", steps=700, workers=workers)
     history = train(config, on_epoch=None, backend="local").history
-    assert [row["env_steps"] for row in history] == [360, 720, 1080]
+    assert [row["env_steps"] for row in history] == [360, 720]
 
 
-@pytest.mark.parametrize(
-    ("name", "workers"), [("Endless", 0), ("Endless", 1), ("Forgetful", 0), ("EndsOnlyAtGoals", 1)]
-)
+@pytest.mark.parametrize(("name", "workers"), [("Endless", 0), ("Forgetful", 0), ("EndsOnlyAtGoals", 1)])
 def test_endless_episodes_raise_an_error_that_names_the_option(name, workers, monkeypatch):
     monkeypatch.setattr(episode_limit, "MAX_EPISODE_STEPS", 60)
     message = "did not end after 60 steps; pass --max-episode-steps"
     with pytest.raises((EndlessEpisodeError, CollectorError), match=message):
         train(other(name, workers=workers), backend="local")
-    history = train(other(name, workers=workers, max_episode_steps=20), backend="local").history
-    assert [row["mean_length"] for row in history] == [20, 20, 20]
+    config = other(name, workers=workers, max_episode_steps=20, steps=100)
+    assert [row["mean_length"] for row in train(config, backend="local").history] == [20]
 
 
 def test_ctrl_c_keeps_the_open_episodes_as_truncated():
@@ -91,22 +79,20 @@ def test_ctrl_c_keeps_the_open_episodes_as_truncated():
         assert [len(episode) for episode in run.buffer.episodes()] == [25] * 4
 
 
-@pytest.mark.parametrize("name", ["cost", "speed"])
-def test_a_function_that_needs_an_info_is_an_error_before_the_first_step(name, monkeypatch):
+def test_a_function_that_needs_an_info_is_an_error_before_the_first_step(monkeypatch):
     def reward(self, achieved_goal, desired_goal, info):
-        return 0.0 if isinstance(info, dict) else np.array([each[name] for each in info])
+        return 0.0 if isinstance(info, dict) else np.array([each["speed"] for each in info])
 
     monkeypatch.setattr(NeedsInfo, "compute_reward", reward)
-    monkeypatch.setattr(NeedsInfo, "inform", lambda *_: {"is_success": False, name: 0.0})
-    message = rf"compute_reward reads info '{name}'.*; pass info_keys=\['{name}'\].* --info-keys {name}\)"
-    with pytest.raises(ValueError, match=message):
+    monkeypatch.setattr(NeedsInfo, "inform", lambda *_: {"is_success": False, "speed": 0.0})
+    with pytest.raises(ValueError, match=r"reads info 'speed'.*; pass info_keys=\['speed'\]"):
         train(other("NeedsInfo"))
-    assert len(train(other("NeedsInfo", info_keys=[name], steps=200)).history) == 1
+    assert len(train(other("NeedsInfo", info_keys=["speed"], steps=100)).history) == 1
 
 
 @pytest.mark.parametrize("strategy", ["episode", "random", "desired"])
 def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
-    row = train(tiny(goal_selection_strategy=strategy, steps=200)).history[-1]
+    row = train(tiny(goal_selection_strategy=strategy, steps=100)).history[-1]
     assert row["relabeled_success"] > 0
     if strategy in {"random", "desired"}:
         assert "goal_age" not in row
@@ -152,9 +138,8 @@ def test_prioritized_training_updates_the_priorities_with_td_errors(monkeypatch)
     np.testing.assert_array_equal(errors, run.agent.td_errors)
 
 
-@pytest.mark.parametrize("task", ["dqn", "sac"])
-def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
-    config = tiny(task, linear_schedule=True, steps_per_epoch=600, agent={"learning_rate": 0.01})
+def test_the_linear_schedule_decreases_all_learning_rates_to_zero():
+    config = tiny("sac", linear_schedule=True, steps_per_epoch=300, agent={"learning_rate": 0.01})
     with closing(open_run(config)) as run:
         optimizers = [each for name, each in run.agent.modules.items() if "optimizer" in name]
         for progress in (0.5, 1.0):
@@ -167,27 +152,19 @@ def test_the_linear_schedule_decreases_all_learning_rates_to_zero(task):
 
 
 def test_dense_rewards_are_trained_without_clipped_targets():
-    row = train(
-        tiny(env_kwargs={"reward_type": "dense", "n_bits": 10}, clip_targets=False, steps=200)
-    ).history[-1]
+    options = {"env_kwargs": {"reward_type": "dense", "n_bits": 10}, "clip_targets": False}
+    row = train(tiny(steps=100, **options)).history[-1]
     assert row["reward_mean"] < -1
     assert "relabeled_success" not in row, "a reward of 0 does not mean success if rewards are dense"
     assert row["goal_age"] > 0
 
 
-def test_epochs_start_with_different_episodes(monkeypatch):
+def test_epochs_start_with_different_episodes():
     """If epochs started with equal seeds, every epoch would repeat the same initial states and goals."""
-    starts = []
-
-    class Watching(DQN):
-        def act(self, observation, *, explore=False):
-            if explore:
-                starts.append(observation["desired_goal"].copy())
-            return super().act(observation, explore=explore)
-
-    monkeypatch.setitem(ALGORITHMS, "dqn", Watching)
-    assert len(train(tiny(steps=400)).history) == 2
-    assert not np.array_equal(starts[0], starts[len(starts) // 2])
+    with closing(open_run(other("Long"))) as run:
+        run_epochs(run, 2)
+        goals = [each.observations["desired_goal"][0].tolist() for each in run.buffer.episodes()]
+    assert len(set(map(tuple, goals))) == 8, "of 4 environments in 2 epochs"
 
 
 class Unstable(Other):
@@ -209,7 +186,7 @@ class Unstable(Other):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_episodes_with_nan_are_skipped_and_counted_in_the_log(workers):
-    config = tiny("sac", steps=400, workers=workers, learning_starts=100, evaluation_episodes=1)
+    config = tiny("sac", steps=400, workers=workers, evaluation_episodes=1)
     with pytest.warns(UserWarning, match="skipped.*observations/observation must be numbers, not NaN"):
         result = train(config, env=Unstable, backend="local")
     assert result.history[-1]["skipped_episodes"] >= 2
@@ -233,29 +210,30 @@ def test_skipped_episodes_are_not_kept_in_memory():
 
 def test_a_run_whose_episodes_are_all_bad_ends_with_the_error():
     with pytest.warns(UserWarning, match="skipped"), pytest.raises(NotFiniteError, match="not NaN"):
-        train(tiny("sac", steps=400), env=type("AllBad", (Unstable,), {"bad": 1.0}))
+        train(tiny("sac", steps=200), env=type("AllBad", (Unstable,), {"bad": 1.0}))
 
 
-@pytest.mark.parametrize("algo", ["sac", "dqn"])
-def test_an_agent_that_diverges_stops_with_a_sentence(algo):
-    with closing(open_run(tiny(algo, steps=10_000))) as run:
+def test_an_agent_that_diverges_stops_with_a_sentence():
+    with closing(open_run(tiny("sac", steps=10_000))) as run:
         run_epochs(run, 1)
         batch = run.buffer.sample(32)
         batch.rewards[:] = np.nan
-        update = lambda: [run.agent.update(batch) for _ in range(LOSS_INTERVAL + 1)]  # noqa: E731
-        with pytest.raises(ValueError, match=f"the loss of {algo} is nan after .*lower learning_rate"):
-            update()
+        run.agent.updates = LOSS_INTERVAL - 1
+        with pytest.raises(ValueError, match=r"the loss of sac is nan after .*lower learning_rate"):
+            run.agent.update(batch)
         run._meter.add({"loss": np.inf})
         with pytest.raises(ValueError, match="the agent diverged"):
             run_epochs(run, 1)
+        run.agent.actor.layers[-1].bias.data.fill_(np.nan)
+        with pytest.raises(ValueError, match="an action of sac is nan"):
+            run_epochs(run, 1)
 
 
-@pytest.mark.parametrize("algo", ["tqc", "dqn"])
-def test_the_default_dtype_of_torch_does_not_matter(algo):
-    expected = train(tiny(algo, steps=200)).history
+def test_the_default_dtype_of_torch_does_not_matter():
+    expected = train(tiny("tqc", steps=100)).history
     torch.set_default_dtype(torch.float64)
     try:
-        found = train(tiny(algo, steps=200)).history
+        found = train(tiny("tqc", steps=100)).history
     finally:
         torch.set_default_dtype(torch.float32)
     assert without_time(found) == without_time(expected)

@@ -10,7 +10,7 @@ import pytest
 from her_wrappers import EpisodeArchive
 from her_wrappers.diagnosis.html import _draw_distances as draw_distances
 from her_wrappers.diagnosis.targets import read_target
-from tests.support.commands import SMALL, fails, her, succeeds, write_options
+from tests.support.commands import SMALL, fails, her, succeeds
 from tests.support.diagnosis import EPISODES, healthy
 
 
