@@ -1,57 +1,19 @@
-"""PointMaze and PointPush: their rules; a policy solves them, random actions do not."""
+"""PointMaze and PointPush: their rules."""
 
 import numpy as np
 import pytest
 
 from her_envs import PointMaze, PointPush, TaskEnv, TaskVectorEnv
-from her_envs.floor_plan import LAYOUTS
+from her_envs.floor_plan import LAYOUTS, FloorPlan
 from her_envs.point_push import AGENT_RADIUS, PUCK_RADIUS, RAIL
 
 CONTACT = AGENT_RADIUS + PUCK_RADIUS
 
 
-def grid_distances(free, goal):
-    """Return the number of grid steps from each cell to the goal's cell."""
-    steps = np.where(free, np.inf, -1.0)
-    ring = [goal]
-    for count in range(free.size):
-        for row, column in ring:
-            steps[row, column] = count
-        around = {(r + a, c + b) for r, c in ring for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))}
-        rows, columns = free.shape
-        ring = [(r, c) for r, c in around if 0 <= r < rows and 0 <= c < columns and np.isinf(steps[r, c])]
-    return steps
-
-
-def maze_policy(task, steps, observation):
-    """Return the action of a policy that follows a shortest path of cells, given the `grid_distances`."""
-    position, goal = observation["achieved_goal"], observation["desired_goal"]
-    row, column = np.floor(position[::-1]).astype(int)
-    target = goal
-    if steps[row, column] > 0:
-        padded = np.pad(np.where(steps < 0, np.inf, steps), 1, constant_values=np.inf)
-        around = [(row + a, column + b) for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))]
-        nearer = min(around, key=lambda cell: padded[cell[0] + 1, cell[1] + 1])
-        target = np.array(nearer[::-1]) + 0.5
-        # First move to the center line of the path, so that the point does not touch a corner.
-        across = 0 if nearer[1] == column else 1
-        middle = np.array([column, row]) + 0.5
-        if abs(position[across] - middle[across]) > 0.3:
-            target = middle
-    return np.clip((target - position) / task._step_size, -1, 1)
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_can_be_solved_within_max_steps(layout):
-    env = TaskEnv(PointMaze(layout=layout))
-    for seed in range(15):
-        observation, _ = env.reset(seed=seed)
-        cell = tuple(np.floor(observation["desired_goal"][::-1]).astype(int))
-        steps = grid_distances(env.task._plan.free, cell)
-        truncated = False
-        while not truncated:
-            observation, _, _, truncated, info = env.step(maze_policy(env.task, steps, observation))
-        assert info["is_success"]
+def test_max_steps_are_enough_for_the_longest_path_of_a_maze(layout):
+    task = PointMaze(layout=layout, step_size=0.3)
+    assert 0 <= 0.3 * task.max_steps - (FloorPlan(layout).max_grid_distance + 2) < 0.3
 
 
 def push_policy(observation):
@@ -78,7 +40,7 @@ def push_policy(observation):
 def test_puck_can_be_pushed_to_its_goal():
     env = TaskEnv(PointPush())
     successes = []
-    for seed in range(60):
+    for seed in range(20):
         observation, _ = env.reset(seed=seed)
         truncated = False
         while not truncated:
