@@ -277,14 +277,12 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         if given is None:
             return np.ones(self.num_envs, bool)
         mask: np.ndarray = np.array(given)
-        if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
+        is_first = self._state is None
+        is_enough = mask.all() if is_first else mask.any()
+        if mask.shape != (self.num_envs,) or mask.dtype != bool or not is_enough:
+            needed = "only True in the first reset" if is_first else "at least one True"
             raise ValueError(
-                f"reset option 'reset_mask' must have dtype bool and shape ({self.num_envs},), with at least "
-                f"one True, got dtype {mask.dtype} and shape {mask.shape}: {mask}"
-            )
-        if self._state is None and not mask.all():
-            raise ValueError(
-                "reset option 'reset_mask' must be True for all environments in the first reset, "
-                f"got {mask}; reset all environments first"
+                f"reset option 'reset_mask' must have dtype bool and shape ({self.num_envs},), with "
+                f"{needed}, got dtype {mask.dtype} and shape {mask.shape}: {mask}"
             )
         return mask
