@@ -11,9 +11,6 @@ import numpy as np
 from her_envs.canvas import AGENT, OBJECT, Canvas, Window, require_pygame
 from her_envs.task import GoalTask, State
 
-MAX_TRAIL = 500
-"""Largest number of states in a trail, which bounds the memory of long episodes."""
-
 
 class Painter:
     """Draws the environments of one task, with the trails of their episodes; needs pygame."""
@@ -21,7 +18,7 @@ class Painter:
     def __init__(self, task: GoalTask) -> None:
         require_pygame()
         self._task = task
-        self._states: deque[State] = deque(maxlen=MAX_TRAIL)
+        self._states: deque[State] = deque(maxlen=500)  # bounds the memory of long episodes
         self._window: Window | None = None
 
     def append(self, state: State, replace: bool = False) -> None:
