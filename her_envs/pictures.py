@@ -67,7 +67,7 @@ def mosaic_columns(count: int) -> int:
 
 
 def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
-    """Return pictures, (size, size, 3) uint8, in a square grid in reading order; empty cells are white."""
+    """Return one picture with all pictures, (size, size, 3) uint8 each, in a grid; empty cells are white."""
     columns = mosaic_columns(len(pictures))
     white = [np.full_like(pictures[0], 255)] * (-len(pictures) % columns)
     cells = pictures + white
