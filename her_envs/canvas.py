@@ -216,7 +216,7 @@ class Window:
         except self._pygame.error as error:
             problem = str(error)
         if problem:
-            raise RuntimeError(f"cannot open a window: {problem}; without a display, use 'rgb_array'")
+            raise RuntimeError(f"cannot open a window: {problem}")
         self._clock = self._pygame.time.Clock()
         Window._open += 1
 
