@@ -58,6 +58,7 @@ SHORT = "steps=320, steps_per_epoch=160, learning_starts=160, updates_per_step=0
 SHORT_RUN = {
     "steps=1400, steps_per_epoch=700": SHORT,
     "steps=6000, steps_per_epoch=2000": SHORT,
+    "check_goal_env(env).raise_if_errors()": "check_goal_env(env, max_steps=300).raise_if_errors()",
     "episodes=100, seed=7": "episodes=4, seed=7",
     "evaluation.success_rate > 0.9": "evaluation.success_rate >= 0",
 }
