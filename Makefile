@@ -13,10 +13,10 @@ pip := -m pip install --disable-pip-version-check --quiet --no-compile
 install := $(bin)/python $(pip) --constraint constraints.txt --editable
 
 # Benchmarks with other libraries run in the virtual environments of these.
-bench := $(VENV)$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-test))
+bench := $(VENV)$(if $(filter agents,$(ARGS)),-learners/installed,$(if $(filter replay replay_priorities,$(ARGS)),-peers/installed,/installed-all))
 
 # `make help` prints the comments after `##`.
-.PHONY: help demo check test slow gpu lowest real-envs rllib lerobot simulators bench reproduce scoreboard docs lint generate release clean
+.PHONY: help demo check test slow all-tests gpu lowest real-envs rllib lerobot simulators bench reproduce scoreboard docs lint generate release clean
 
 demo: | $(bin)/python  ## Train on BitFlipping with and without HER; pictures in runs/quickstart.
 	@$(bin)/python -c "import matplotlib, pygame, torch, tyro" >/dev/null 2>&1 || $(MAKE) VENV="$(VENV)" "$(VENV)/installed-agents,render"
@@ -25,13 +25,16 @@ demo: | $(bin)/python  ## Train on BitFlipping with and without HER; pictures in
 check: lint  ## For daily work, two minutes: lint, types and the quickest tests (all durations are known after `make test`).
 	$(bin)/python -m pytest $(parallel) -q -p tools.quickest --budget 100 $(ARGS)
 
-test: $(VENV)/installed-test  ## The default tests: a few minutes. ARGS=--cov: line coverage; fails below 95 %.
+test: $(VENV)/installed-all  ## The default tests: a few minutes. ARGS=--cov: line coverage; fails below 95 %.
 	$(bin)/python -m pytest $(parallel) -p tools.quickest $(ARGS)
 
-slow: $(VENV)/installed-test  ## The tests marked slow.
+slow: $(VENV)/installed-all  ## The tests marked slow.
 	$(bin)/python -m pytest $(parallel) -m slow $(ARGS)
 
-gpu: $(VENV)/installed-test  ## On a machine with a CUDA GPU: the tests that use it, and the benchmarks of docs/results/*_gpu.md.
+all-tests: $(VENV)/installed-all  ## The default tests with those marked slow, as in CI.
+	$(bin)/python -m pytest $(parallel) --durations=30 -m "not campaign and not real_envs and not simulators" $(ARGS)
+
+gpu: $(VENV)/installed-all  ## On a machine with a CUDA GPU: the tests that use it, and the benchmarks of docs/results/*_gpu.md.
 	$(bin)/python -m pytest tests/her_agents/algorithms/test_devices.py tests/her_agents/training/test_updates.py tests/her_wrappers/replay -k cuda $(ARGS)
 	$(bin)/python -m benchmarks.agents_gpu --device cuda
 	$(bin)/python -m benchmarks.replay_gpu --device cuda
@@ -55,7 +58,7 @@ simulators: $(VENV)-simulators/installed  ## Tests of GoalSimulator with mjlab a
 bench: $(bench)  ## Run a benchmark and write its page: ARGS=replay, ARGS="recording --quick"; benchmarks/ lists them.
 	$(dir $<)bin/python -m benchmarks.$(ARGS)
 
-reproduce: $(VENV)/installed-test  ## Studies of the papers on HER, with her train and her compare: ARGS="bitflip --quick"; ARGS=--help lists them.
+reproduce: $(VENV)/installed-all  ## Studies of the papers on HER, with her train and her compare: ARGS="bitflip --quick"; ARGS=--help lists them.
 	$(bin)/python -m benchmarks.studies $(ARGS)
 
 scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check all HER buffers, write docs/scoreboard.md; test what the pages say about other libraries.
@@ -63,10 +66,10 @@ scoreboard: $(VENV)-peers/installed $(VENV)-rllib/installed  ## Check all HER bu
 	$(VENV)-peers/bin/python -W ignore -m benchmarks.scoreboard $(ARGS)
 	$(VENV)-peers/bin/python -m pytest benchmarks/peers tests/torchrl tests/docs/test_torchrl.py tests/examples/test_relabel_for_cpprb.py
 
-docs: $(VENV)/installed-docs  ## Build the documentation as static pages in site/; fails on any warning.
+docs: $(VENV)/installed-all  ## Build the documentation as static pages in site/; fails on any warning.
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict $(ARGS)
 
-lint: $(VENV)/installed-test  ## Check formatting, lint, spelling, directions of imports, generated tables, and types.
+lint: $(VENV)/installed-all  ## Check formatting, lint, spelling, directions of imports, generated tables, and types.
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(bin)/codespell
@@ -74,7 +77,7 @@ lint: $(VENV)/installed-test  ## Check formatting, lint, spelling, directions of
 	$(bin)/python -m tools.generate --check
 	$(bin)/mypy
 
-generate: $(VENV)/installed-test  ## Write the generated tables and numbers of README.md and docs.
+generate: $(VENV)/installed-all  ## Write the generated tables and numbers of README.md and docs.
 	$(bin)/python -m tools.generate
 
 release:  ## Build and check the wheel and the sdist, and test them in clean environments (PYTHONS="python3.11 python3.13").

@@ -24,6 +24,7 @@ from benchmarks.result_page import Benchmark, Grid, Requirement, at_least, in_wo
 from benchmarks.timing import Timing, Workload, measure, stepping
 
 BENCHMARK = Benchmark("env_speed", "How fast are the bundled environments?", __doc__, ("stable-baselines3",))
+FULL, QUICK = Timing(turns=15, seconds=0.2), Timing(turns=5, seconds=0.02)
 SCALE = (64, 1024, 4096, 16384)
 
 
@@ -101,7 +102,7 @@ def answer(speeds: dict[str, np.ndarray]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the results, and write the page."""
     options = BENCHMARK.parse(arguments, quick="a short, inaccurate measurement: seconds instead of minutes")
-    timing = Timing(5, 0.02) if options.quick else Timing(15, 0.2)
+    timing = QUICK if options.quick else FULL
     speeds = {name: 1 / costs for name, costs in measure(workloads(), timing).items()}
     found = requirements(speeds)
     facts = {"run": str(timing)}

@@ -75,29 +75,17 @@ class TaskBase:
         return {name: copied(values) for name, values in self._state.items()}
 
     def compute_reward(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
-        """Return the reward of each pair of goals.
+        """Return the reward of each pair of goals, (...) float32, of the same type as the goals.
 
         Args:
             achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
             desired_goal: (..., G) desired goals, of the same type.
             info: Not used.
-
-        Returns:
-            Rewards, (...) float32, of the same type as the goals.
         """
         return self.task.reward(achieved_goal, desired_goal, self.reward_type)
 
     def compute_terminated(self, achieved_goal: Array, desired_goal: Array, info: Any) -> Array:
-        """Return whether the episode terminates, for each pair of goals.
-
-        Args:
-            achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
-            desired_goal: (..., G) desired goals, of the same type.
-            info: Not used.
-
-        Returns:
-            (...) bool, of the same type as the goals.
-        """
+        """Return whether an episode terminates, (...) bool, for each pair of goals as in `compute_reward`."""
         return self.task.success(achieved_goal, desired_goal) & self.terminate_on_success
 
     def _validate_actions(self, given: np.ndarray) -> np.ndarray:

@@ -31,12 +31,6 @@ if TYPE_CHECKING:
 GoalChoice = Literal["random", "ones"]
 ObservationForm = Literal["bits", "integer", "image"]
 
-MAX_INTEGER_BITS = 62
-"""Largest number of bits with ``observation="integer"``, since Discrete spaces use int64."""
-
-MIN_IMAGE_SIDE = 36
-"""Side of the smallest image that the convolutions of Mnih et al. 2015 accept [pixels]."""
-
 
 class BitFlipping(GoalTask):
     """Flip bits, one in each step, until all ``n_bits`` bits equal the goal bits.
@@ -160,10 +154,9 @@ class _Bits(Movable):
 
 class _Integer(Movable):
     def __init__(self, n_bits: int) -> None:
-        if n_bits > MAX_INTEGER_BITS:
+        if n_bits > 62:  # Discrete spaces use int64
             raise ValueError(
-                f'observation="integer" supports at most {MAX_INTEGER_BITS} bits, got n_bits={n_bits}; '
-                'use observation="bits"'
+                f'observation="integer" supports at most 62 bits, got {n_bits=}; use observation="bits"'
             )
         self.space = spaces.Discrete(2**n_bits)
         self._weights = 2 ** np.arange(n_bits, dtype=np.int64)
@@ -184,7 +177,8 @@ class _Integer(Movable):
 class _Image(Movable):
     def __init__(self, n_bits: int, channel_first: bool) -> None:
         cells = math.isqrt(n_bits - 1) + 1  # along each side
-        pixels = max(4, math.ceil(MIN_IMAGE_SIDE / cells))  # along each side of a cell
+        # Along each side of a cell; the convolutions of Mnih et al. 2015 need at least 36 pixels in total.
+        pixels = max(4, math.ceil(36 / cells))
         side = cells * pixels
         self.space = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
         self._levels = np.array([80, 255], np.uint8)

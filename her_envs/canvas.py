@@ -38,6 +38,8 @@ REACHED = (0, 158, 115)
 OBJECT = (204, 121, 167)
 MARKED = (230, 159, 0)
 
+MARGIN = 0.05
+"""Width of the margin around the unit square, so that an agent at its border is completely visible."""
 
 INSTALL = 'pip install "her-toolkit[render]"'
 
@@ -67,11 +69,7 @@ def require_pygame() -> ModuleType:
 
 
 class Canvas:
-    """A square picture to draw on.
-
-    Args:
-        size: Side [pixels].
-    """
+    """A square picture of ``size`` x ``size`` pixels to draw on."""
 
     def __init__(self, size: int) -> None:
         self._pygame = require_pygame()
@@ -87,45 +85,24 @@ class Canvas:
         return np.ascontiguousarray(self._pygame.surfarray.array3d(scaled).swapaxes(0, 1))
 
     def frame(self, inset: float = 0.0) -> None:
-        """Draw the border of the unit square or, with ``inset``, of a smaller square inside it.
-
-        Args:
-            inset: Distance of the drawn lines from the border of the unit square.
-        """
+        """Draw the border of the unit square, or of the square inside it at the distance ``inset``."""
         left, top = self._inside((inset, 1 - inset))
         right, bottom = self._inside((1 - inset, inset))
         rectangle = self._pygame.Rect(left, top, right - left + 1, bottom - top + 1)
         self._pygame.draw.rect(self._surface, FAINT if inset else INK, rectangle, self._width(0.006))
 
     def wall(self, corner: Point, side: float) -> None:
-        """Fill a square inside the unit square.
-
-        Args:
-            corner: Lower left corner of the square.
-            side: Side of the square.
-        """
+        """Fill a square with this ``side`` and this lower left ``corner``."""
         left, bottom = self._inside(corner)
         right, top = self._inside([c + side for c in corner])
         self._pygame.draw.rect(self._surface, WALL, (left, top, right - left + 1, bottom - top + 1))
 
     def agent(self, position: Point, reached: bool = False, radius: float = 0.02) -> None:
-        """Draw the agent as a disc, with a bright middle if the goal is reached.
-
-        Args:
-            position: Center of the disc.
-            reached: Whether the agent is at its goal.
-            radius: Radius of the disc.
-        """
+        """Draw the agent as a disc around ``position``, with a bright middle if its goal is ``reached``."""
         self._disc(position, radius, AGENT, reached)
 
     def puck(self, position: Point, radius: float, reached: bool = False) -> None:
-        """Draw a disc for an object that the agent pushes, with a bright middle if the goal is reached.
-
-        Args:
-            position: Center of the disc.
-            radius: Radius of the disc.
-            reached: Whether the object is at its goal.
-        """
+        """Draw a disc for an object that the agent pushes, as `agent` draws the agent."""
         self._disc(position, radius, OBJECT, reached)
 
     def _disc(self, position: Point, radius: float, color: tuple[int, int, int], reached: bool) -> None:
@@ -135,12 +112,7 @@ class Canvas:
             self._pygame.draw.circle(self._surface, BACKGROUND, center, max(1, pixels // 2))
 
     def trail(self, path: Sequence[Point], colour: tuple[int, int, int] = AGENT) -> None:
-        """Draw the path of the agent or of an object, in a lighter tint of its color.
-
-        Args:
-            path: Positions in order of time.
-            colour: Color of the agent or of the object.
-        """
+        """Draw a path, positions in order of time, in a lighter tint of ``colour``, that of what moved."""
         tint = tuple((value + paper) // 2 for value, paper in zip(colour, BACKGROUND, strict=True))
         pixels = [self._inside(place) for place in path]
         if len(pixels) > 1:
@@ -149,12 +121,7 @@ class Canvas:
             self._pygame.draw.circle(self._surface, tint, pixel, self._width(0.006))
 
     def goal(self, position: Point, radius: float) -> None:
-        """Draw the goal as a cross in a ring.
-
-        Args:
-            position: Center of the ring.
-            radius: Radius of the ring: the largest distance at which the goal counts as reached.
-        """
+        """Draw the goal as a cross in a ring, whose ``radius`` is the largest distance of a reached goal."""
         x, y = self._inside(position)
         draw, arm = self._pygame.draw, self._width(0.014)
         draw.circle(self._surface, GOAL, (x, y), max(2, self._length(radius)), self._width(0.007))
@@ -211,22 +178,14 @@ class Canvas:
         return max(1, round(share * self._size))
 
     def _length(self, inside: float) -> int:
-        return round(inside * self._size * (1 - 2 * _MARGIN))
+        return round(inside * self._size * (1 - 2 * MARGIN))
 
     def _pixel(self, point: Point) -> tuple[int, int]:
         x, y = (float(c) * (self._size - 1) for c in point)
         return round(x), round(self._size - 1 - y)
 
     def _inside(self, point: Point) -> tuple[int, int]:
-        return self._pixel([_MARGIN + (1 - 2 * _MARGIN) * float(c) for c in point])
-
-
-_MARGIN = 0.05
-"""Width of the margin around the unit square, so that an agent at its border is completely visible."""
-
-
-INVISIBLE = {"offscreen", "dummy"}
-"""SDL video drivers without a visible window; SDL uses one of these drivers if there is no display."""
+        return self._pixel([MARGIN + (1 - 2 * MARGIN) * float(c) for c in point])
 
 
 class Window:
@@ -249,14 +208,15 @@ class Window:
             display.init()
             driver = display.get_driver()
             named = ",".join(os.environ.get(name, "") for name in ("SDL_VIDEODRIVER", "SDL_VIDEO_DRIVER"))
-            if driver in INVISIBLE and driver not in named.lower().split(","):
+            # SDL chooses such a driver if there is no display. A user can name it to open a window in memory.
+            if driver in {"offscreen", "dummy"} and driver not in named.lower().split(","):
                 problem = f"no display is available, and SDL chose the driver {driver!r}, which shows nothing"
                 if not was_open:
                     display.quit()
         except self._pygame.error as error:
             problem = str(error)
         if problem:
-            raise RuntimeError(f"cannot open a window: {problem}; without a display, use 'rgb_array'")
+            raise RuntimeError(f"cannot open a window: {problem}")
         self._clock = self._pygame.time.Clock()
         Window._open += 1
 

@@ -73,7 +73,17 @@ class FloorPlan(Movable):
         if isinstance(layout, str):
             require_choice("layout", layout, tuple(LAYOUTS))
             layout = LAYOUTS[layout]
-        self.free = _parse(layout)
+        if not isinstance(layout, list | tuple) or not all(isinstance(row, str) for row in layout):
+            raise TypeError(f"layout must be a name, such as 'u', or a list of strings, got {layout!r}")
+        if not layout or not layout[0]:
+            raise ValueError(f"layout must have at least one row and one column, got {layout!r}")
+        for number, row in enumerate(layout):
+            if len(row) != len(layout[0]) or set(row) - {"#", "."}:
+                raise ValueError(
+                    f"layout must be a rectangle of '#' for walls and '.' for free cells, got {row!r} in row "
+                    f"{number} after {layout[0]!r} in row 0"
+                )
+        self.free = np.array([[letter == "." for letter in row] for row in reversed(layout)])
         self._cells = np.argwhere(self.free)[:, ::-1]  # (cells, 2) column and row
         self._padded = np.pad(self.free, 1)
         # A path between two cells can pass through the first cell.
@@ -129,26 +139,6 @@ def _round_within_cells(points: Array, cells: Array) -> Array:
     """Round points to float32, but not out of their cells."""
     functions, low = namespace(points), cast(cells, "float32")
     return functions.clip(cast(points, "float32"), low, functions.nextafter(cast(cells + 1, "float32"), low))
-
-
-def _parse(layout: Sequence[str]) -> np.ndarray:
-    """Return whether each cell is free, (rows, columns) bool, the bottom row first."""
-    if not isinstance(layout, list | tuple) or not all(isinstance(row, str) for row in layout):
-        raise TypeError(f"layout must be a name, such as 'u', or a list of strings, got {layout!r}")
-    if not layout or not layout[0]:
-        raise ValueError(f"layout must have at least one row and one column, got {layout!r}")
-    for number, row in enumerate(layout):
-        if len(row) != len(layout[0]):
-            raise ValueError(
-                f"layout rows must have the same length, got {len(layout[0])} letters in row 0 "
-                f"and {len(row)} in row {number}"
-            )
-        if unknown := set(row) - {"#", "."}:
-            raise ValueError(
-                f"layout has an unknown letter {min(unknown)!r} in row {number}; "
-                "use '#' for a wall and '.' for free space"
-            )
-    return np.array([[letter == "." for letter in row] for row in reversed(layout)])
 
 
 def _max_grid_distance(free: np.ndarray) -> int:

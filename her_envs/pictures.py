@@ -11,31 +11,20 @@ import numpy as np
 from her_envs.canvas import AGENT, OBJECT, Canvas, Window, require_pygame
 from her_envs.task import GoalTask, State
 
-MAX_TRAIL = 500
-"""Largest number of states in a trail, which bounds the memory of long episodes."""
-
 
 class Painter:
-    """Draws the environments of one task, with the trails of their episodes.
-
-    Args:
-        task: The task, whose methods `draw` and `trail_points` are used.
-
-    Raises:
-        gymnasium.error.DependencyNotInstalled: pygame is not installed.
-    """
+    """Draws the environments of one task, with the trails of their episodes; needs pygame."""
 
     def __init__(self, task: GoalTask) -> None:
         require_pygame()
         self._task = task
-        self._states: deque[State] = deque(maxlen=MAX_TRAIL)
+        self._states: deque[State] = deque(maxlen=500)  # bounds the memory of long episodes
         self._window: Window | None = None
 
     def append(self, state: State, replace: bool = False) -> None:
         """Append the current state of all environments to the trails.
 
-        With ``replace``, the state replaces the last one. Use this after a reset of some of the environments:
-        the others have not moved, so their trails must not grow.
+        After a reset of some environments, ``replace`` the last state: the others have not moved.
         """
         if replace and self._states:
             self._states.pop()
@@ -78,14 +67,9 @@ def mosaic_columns(count: int) -> int:
 
 
 def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
-    """Return one picture, (H, W, 3) uint8, with all pictures (size, size, 3) uint8 in a grid.
-
-    The grid is as square as possible and is filled in reading order. Empty cells are white.
-    """
+    """Return one picture with all pictures, (size, size, 3) uint8 each, in a grid; empty cells are white."""
     columns = mosaic_columns(len(pictures))
-    rows = -(-len(pictures) // columns)
-    cells = np.full((rows * columns, *pictures[0].shape), 255, np.uint8)
-    cells[: len(pictures)] = pictures
-    height, width, colors = pictures[0].shape
-    grid = cells.reshape(rows, columns, height, width, colors).swapaxes(1, 2)
-    return grid.reshape(rows * height, columns * width, colors)
+    white = [np.full_like(pictures[0], 255)] * (-len(pictures) % columns)
+    cells = pictures + white
+    rows = [np.hstack(cells[first : first + columns]) for first in range(0, len(cells), columns)]
+    return np.vstack(rows)

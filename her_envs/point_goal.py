@@ -17,7 +17,8 @@ class PointGoalTask(GoalTask):
     """A task whose goal is a point. The goal is reached within ``success_radius`` of this point.
 
     The methods `observe` and `trail_points` work for states with the entries ``position``, (N, 2), and
-    ``goal``; tasks with other entries override both methods.
+    ``goal``; tasks with other entries override both methods. ``_scale`` is the factor from positions to the
+    unit square.
 
     Args:
         success_radius: Largest distance at which the goal counts as reached.
@@ -26,6 +27,8 @@ class PointGoalTask(GoalTask):
     Raises:
         ValueError: ``success_radius`` is out of range.
     """
+
+    _scale: float = 1.0
 
     def __init__(self, success_radius: float, largest_radius: float) -> None:
         self.success_radius = require_length("success_radius", success_radius, largest_radius)
@@ -41,7 +44,7 @@ class PointGoalTask(GoalTask):
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
         """Return the position of the point, the only position whose path is drawn."""
-        return (state["position"][index],)
+        return (self._scale * state["position"][index],)
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
         """Return whether the distance of achieved and desired goal is at most ``success_radius``.

@@ -15,7 +15,7 @@ from her_envs.point_goal import PointGoalTask
 from her_envs.task import Array, State, make_observation_space, require_length
 
 if TYPE_CHECKING:
-    from her_envs.canvas import Canvas, Point
+    from her_envs.canvas import Canvas
 
 
 class PointMaze(PointGoalTask):
@@ -42,8 +42,6 @@ class PointMaze(PointGoalTask):
         ValueError: ``layout`` is an unknown name, is not a rectangle of ``#`` and ``.``, has no free cell, or
             has free cells that are not connected; or a number is out of range.
     """
-
-    terminate_on_success = False
 
     def __init__(
         self,
@@ -81,10 +79,6 @@ class PointMaze(PointGoalTask):
         moves = self._step_size * cast(action, "float64")
         position = self._plan.move(state["position"], moves, self._step_size)
         return {"position": position, "goal": state["goal"]}
-
-    def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return one point: the position in environment ``index``, scaled to the unit square."""
-        return (self._scale * state["position"][index],)
 
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
         """Draw the walls, the goal with its success radius, and the point."""

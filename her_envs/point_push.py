@@ -50,7 +50,6 @@ class PointPush(PointGoalTask):
     """
 
     max_steps = 100
-    terminate_on_success = False
 
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
         # A radius of 0.5 around the middle would cover all positions of the puck.

@@ -33,7 +33,6 @@ class PointReach(PointGoalTask):
     """
 
     max_steps = 50
-    terminate_on_success = False
 
     def __init__(self, *, success_radius: float = 0.05, step_size: float = 0.05) -> None:
         # A radius of 0.71 around the middle would cover the whole square.

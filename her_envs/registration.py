@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium as gym
 
@@ -23,10 +23,8 @@ from her_envs.point_reach import PointReach
 from her_envs.task import GoalTask
 from her_envs.vector_env import TaskVectorEnv
 
-_EnvT = TypeVar("_EnvT", TaskEnv, TaskVectorEnv)
 
-
-def _make(env: type[_EnvT], task: type[GoalTask], /, **options: Any) -> _EnvT:
+def _make(env: type[Any], task: type[GoalTask], /, **options: Any) -> Any:
     names = inspect.signature(env).parameters.keys() - {"task"}
     env_options = {name: options.pop(name) for name in names & options.keys()}
     return env(task(**options), **env_options)

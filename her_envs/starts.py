@@ -89,16 +89,13 @@ def _given_entries(state: State, options: dict[str, Any], num_envs: int, rows: n
         raise ValueError(
             f"unknown entry {min(map(repr, unknown))} of reset option 'state'; choose from {names}"
         )
-    entries = {name: (f"entry {name!r} of reset option 'state'", value) for name, value in given.items()}
-    if "goal" in options:
-        entries["goal"] = ("reset option 'goal'", options["goal"])
-    return {
-        name: _as_rows(label, value, state[name], num_envs, rows) for name, (label, value) in entries.items()
-    }
+    entries = given | ({"goal": options["goal"]} if "goal" in options else {})
+    return {name: _as_rows(name, value, state[name], num_envs, rows) for name, value in entries.items()}
 
 
-def _as_rows(label: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
+def _as_rows(name: str, value: Any, like: np.ndarray, num_envs: int, rows: np.ndarray) -> np.ndarray:
     """Convert a value of the reset options to an array with one row for each environment in ``rows``."""
+    label = "reset option 'goal'" if name == "goal" else f"entry {name!r} of reset option 'state'"
     shape = like.shape[1:]
     try:
         array = np.asarray(as_numpy(value))

@@ -92,27 +92,16 @@ class GoalTask(Movable, ABC):
 
     @abstractmethod
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return whether each desired goal is reached; rewards and terminations are computed from the result.
+        """Return whether each desired goal is reached, (...) bool; rewards and terminations follow from it.
 
         Args:
             achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
             desired_goal: (..., G) desired goals, of the same type.
-
-        Returns:
-            (...) bool.
         """
 
     @abstractmethod
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
-        """Return the distance of each pair of goals, which is 0 only for equal goals.
-
-        Args:
-            achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
-            desired_goal: (..., G) desired goals, of the same type.
-
-        Returns:
-            (...) float32.
-        """
+        """Return the distance of each pair of goals of `success`, (...) float32; 0 only for equal goals."""
 
     @abstractmethod
     def draw(self, canvas: Canvas, state: State, index: int) -> None:
@@ -125,9 +114,7 @@ class GoalTask(Movable, ABC):
         """
 
     def trail_points(self, state: State, index: int) -> tuple[Point, ...]:
-        """Return the points whose paths are drawn in a picture: the agent and at most one object.
-
-        The default returns no points, so that no paths are drawn.
+        """Return the points whose paths are drawn in a picture; by default none.
 
         Args:
             state: A state of N rows.
@@ -139,43 +126,29 @@ class GoalTask(Movable, ABC):
         return ()
 
     def reached_goal(self, state: State) -> Array:
-        """Return the achieved goals of a state, in the same format as the entry ``goal`` of the state.
+        """Return the achieved goals of N states; a state whose entry ``goal`` is replaced by them is solved.
 
         The default returns the achieved goals of the observations. A task must override this method if these
         goals have another format than the entry ``goal`` of the state, such as images instead of bits.
-
-        Args:
-            state: A state of N rows.
-
-        Returns:
-            Goals with a leading axis N. A state whose entry ``goal`` is replaced by these goals is solved.
         """
         return self.observe(state)["achieved_goal"]
 
     def start_error(self, state: State) -> str | None:
         """Return an error message if the task does not allow a start, for example in a wall; else None.
 
-        Starts outside the observation space are rejected in any case.
-
-        Args:
-            state: A state with values from the reset options.
-
-        Returns:
-            An error message that names the reset option, ``'goal'`` or ``'state'``; None for a valid start.
+        Starts outside the observation space are rejected in any case. The message names the reset option,
+        ``'goal'`` or ``'state'``, whose values in ``state`` are wrong.
         """
         return None
 
     def reward(self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType) -> Array:
-        """Return the reward of each pair of goals.
+        """Return the reward of each pair of goals, (...) float32.
 
         Args:
             achieved_goal: (..., G) achieved goals, a NumPy array or a torch tensor.
             desired_goal: (..., G) desired goals, of the same type.
             reward_type: ``"sparse"``: 0 on success, else -1 (HER paper, section 3.1).
                 ``"dense"``: minus the distance.
-
-        Returns:
-            (...) float32; the shape is () for one goal.
         """
         if reward_type == "sparse":
             return self.success(achieved_goal, desired_goal) + _MINUS_ONE
@@ -184,16 +157,7 @@ class GoalTask(Movable, ABC):
     def outcome(
         self, achieved_goal: Array, desired_goal: Array, reward_type: RewardType
     ) -> tuple[Array, Array]:
-        """Return the results of `success` and `reward`; success is computed only once.
-
-        Args:
-            achieved_goal: (..., G) achieved goals.
-            desired_goal: (..., G) desired goals.
-            reward_type: ``"sparse"`` or ``"dense"``.
-
-        Returns:
-            Success, (...) bool, and rewards, (...) float32.
-        """
+        """Return the results of `success` and `reward`; success is computed only once."""
         success = self.success(achieved_goal, desired_goal)
         if reward_type == "sparse":
             return success, success + _MINUS_ONE

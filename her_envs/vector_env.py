@@ -18,9 +18,6 @@ from her_envs.task import Array, GoalTask, RewardType, State, require_choice, re
 if TYPE_CHECKING:
     from her_envs.tensors import TensorEpisodes
 
-MAX_SHOWN_ENVS = 16
-"""Largest number of environments in the window of ``human`` mode; ``rgb_array`` draws all environments."""
-
 
 class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarray]):
     """N goal environments made from one task, stepped together by vectorized functions.
@@ -233,7 +230,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         elapsed = self._elapsed if self._on_device is None else self._on_device.elapsed
         if self.render_mode != "human" or self._painter is None:
             return tuple(self._draw_envs(elapsed.tolist(), self.render_size)) or None
-        steps = elapsed[:MAX_SHOWN_ENVS].tolist()
+        steps = elapsed[:16].tolist()  # more pictures would be too small to read
         pictures = self._draw_envs(steps, self.render_size // mosaic_columns(len(steps)))
         caption = f"{type(self.task).__name__} | {len(steps)} of {self.num_envs} environments"
         self._painter.show(mosaic(pictures), caption, self.metadata["render_fps"])
@@ -277,14 +274,12 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         if given is None:
             return np.ones(self.num_envs, bool)
         mask: np.ndarray = np.array(given)
-        if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
+        is_first = self._state is None
+        is_enough = mask.all() if is_first else mask.any()
+        if mask.shape != (self.num_envs,) or mask.dtype != bool or not is_enough:
+            needed = "only True in the first reset" if is_first else "at least one True"
             raise ValueError(
-                f"reset option 'reset_mask' must have dtype bool and shape ({self.num_envs},), with at least "
-                f"one True, got dtype {mask.dtype} and shape {mask.shape}: {mask}"
-            )
-        if self._state is None and not mask.all():
-            raise ValueError(
-                "reset option 'reset_mask' must be True for all environments in the first reset, "
-                f"got {mask}; reset all environments first"
+                f"reset option 'reset_mask' must have dtype bool and shape ({self.num_envs},), with "
+                f"{needed}, got dtype {mask.dtype} and shape {mask.shape}: {mask}"
             )
         return mask

@@ -13,7 +13,7 @@ MODES = ("NextStep", "SameStep", "Disabled")
 
 def findings(env):
     """Return the findings of severity error or warning."""
-    return check_goal_env(env, max_steps=600).of_severity("error", "warning")
+    return check_goal_env(env, max_steps=300).of_severity("error", "warning")
 
 
 @pytest.mark.parametrize(("env_id", "mode"), [*zip(ENTRY_POINTS, itertools.cycle(MODES))])

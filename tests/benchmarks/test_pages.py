@@ -18,6 +18,7 @@ PEERS = [peer.name for peer in installed_peers()[0]]
 PAGES = {
     "agents": ([], {"her-toolkit", "stable-baselines3", *ALGORITHMS}),
     "doctor": ([], {"wall-clock time [s]", "processor time [s]"}),
+    "env_speed": ([], {"PointReach single", "SB3 BitFlippingEnv sync x64", "PointMaze-v0 native x4096"}),
     "real_time": ([], {"a loop that sleeps", "`--real`, 1 update for each step"}),
     "replay": ([], {"her-toolkit", "her-toolkit, to_torch()", *PEERS, *installed_peers()[1]}),
     "replay_gpu": ([], {"1", "64"}),

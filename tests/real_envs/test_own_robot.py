@@ -1,17 +1,22 @@
 """docs/own_robot.md: its programs and commands run in the order of the page, and find what it shows."""
 
-import os
+import contextlib
+import importlib
+import io
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 
 import pytest
 
+from tests.support.commands import her
 from tests.support.pages import ROOT
 
 pytest.importorskip("onnxscript", reason="the page exports a policy")
 pytest.importorskip("onnxruntime", reason="the page runs an exported policy")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 PAGE = (ROOT / "docs" / "own_robot.md").read_text()
 BLOCK = re.compile(
@@ -27,7 +32,6 @@ SHORT = {
     "--steps-per-epoch 500 --steps 1500": "--steps-per-epoch 60 --steps 120 --learning-starts 50",
     "sac-0 --steps 3000": "sac-0 --steps 180",
 }
-HER = [sys.executable, "-m", "her_wrappers.cli"]
 
 
 def apply_diff(text, diff):
@@ -44,10 +48,38 @@ def codes(text):
     return re.findall(r"^(?:error|warning|info) (\w+) ", text, re.MULTILINE)
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working directory, whose modules can be imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    forget_modules(tmp_path)
+
+
+def forget_modules(folder):
+    """Let the next command import the files of a folder again, as a new process does."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(folder)):
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def run(program, *arguments):
+    """Run a command of the page in this process, since a new one imports for seconds; return its output."""
+    if program == "her":
+        result = her(*arguments)
+        assert result.exit_code == 0 or codes(result.stdout), result.output
+        return result.stdout
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        runpy.run_path(*arguments, run_name="__main__")
+    return out.getvalue()
+
+
 def follow(text, folder):
-    """Run the programs and commands of the page in an empty folder; return what each command printed."""
+    """Run the programs and commands of the page in an empty folder; return the output of each command."""
     outputs, printed = {}, ""
-    environment = {**os.environ, "MUJOCO_GL": "egl", "OMP_NUM_THREADS": "1"}
     for block in BLOCK.finditer(text):
         kind, content = block["kind"], block["content"]
         if kind == "python":
@@ -58,33 +90,26 @@ def follow(text, folder):
         elif kind == "text":
             assert codes(content) == codes(printed)
         else:
-            printed = ""
-            for line in content.splitlines():
-                program, *arguments = shlex.split(line, comments=True)
-                if "pip" in arguments:
-                    continue
-                command = [*HER, *arguments] if program == "her" else [sys.executable, *arguments]
-                result = subprocess.run(
-                    command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-                )
-                assert result.returncode == 0 or codes(result.stdout), result.stdout + result.stderr
-                printed += result.stdout
-                outputs[line] = result.stdout
+            lines = content.splitlines()
+            for line in lines:
+                forget_modules(folder)
+                outputs[line] = run(*shlex.split(line, comments=True))
+            printed = "".join(outputs[line] for line in lines)
     return outputs
 
 
 @pytest.mark.real_envs
-def test_the_commands_find_the_faults_and_a_short_run_gives_a_policy_that_can_be_deployed(tmp_path):
+def test_the_commands_find_the_faults_and_a_short_run_gives_a_policy_that_can_be_deployed(folder):
     text = PAGE
     for old, new in SHORT.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)
-    follow(text, tmp_path)
-    assert (tmp_path / "arm.gif").stat().st_size > 1000
+    follow(text, folder)
+    assert (folder / "arm.gif").stat().st_size > 1000
 
 
 @pytest.mark.campaign
-def test_the_whole_page_ends_with_a_success_rate_of_090(tmp_path):
-    outputs = follow(PAGE, tmp_path)
+def test_the_whole_page_ends_with_a_success_rate_of_090(folder):
+    outputs = follow(PAGE, folder)
     successes = int(outputs["python deploy.py"].split()[0])
     assert successes >= 45, outputs
