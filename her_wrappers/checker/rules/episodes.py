@@ -24,7 +24,7 @@ from her_wrappers.checker.comparing import (
 )
 from her_wrappers.checker.goal_calls import distance, flat, stack
 from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, memoized, rule
-from her_wrappers.checker.records import STATE, StepRecord, spread
+from her_wrappers.checker.records import STATE, ResetRecord, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_step
 from her_wrappers.data.trees import copy_tree
@@ -186,7 +186,8 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
 
 def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
     """Return ``find(observations, episodes)`` for recorded states, or None if the observations are faulty."""
-    chosen = [*spread(lab.rollout.resets, MAX_STATES), *spread(lab.steps, MAX_STATES)]
+    chosen: list[ResetRecord | StepRecord] = list(spread(lab.rollout.resets, MAX_STATES))
+    chosen += spread(lab.steps, MAX_STATES)
     try:
         observations = stack([record.observation for record in chosen])
         return find(observations, np.array([record.episode for record in chosen]))
