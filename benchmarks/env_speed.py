@@ -94,8 +94,8 @@ def answer(speeds: dict[str, np.ndarray]) -> str:
     )
     ratio = float(np.median(speeds["PointReach-v0 native x4096"] / speeds["CartPole native x4096"]))
     return (
-        f"A single `PointReach` makes {single:,.0f} steps per second, and a vector environment with 4,096 of "
-        f"them {native / 1e6:.0f} million: {in_words(ratio)} than Gymnasium's with 4,096 CartPoles."
+        f"A single `PointReach` makes {single:,.0f} steps per second. A vector environment with 4,096 of "
+        f"them makes {native / 1e6:.0f} million: {in_words(ratio)} than Gymnasium's with 4,096 CartPoles."
     )
 
 

@@ -92,10 +92,10 @@ FAULTS = {
 
 HEAD = """# Scoreboard: which replay buffers relabel correctly
 
-This page shows which rules of [`check_replay`](check_your_buffer.md) our replay buffer and those of other
-libraries break. The rules are ours, and our buffer was developed with them. `make scoreboard` repeats the
-checks and writes this page. The table omits rules that every buffer follows. "Goals after the step" means
-TorchRL's option `achieved_goal_key=("next", "achieved_goal")`.
+This page shows for our replay buffer and for those of other libraries which rules of
+[`check_replay`](check_your_buffer.md) they break. The rules are ours, and our buffer was developed with
+them. `make scoreboard` repeats the checks and writes this page. The table omits rules that every buffer
+follows. "Goals after the step" means TorchRL's option `achieved_goal_key=("next", "achieved_goal")`.
 
 - `error`, `warning`: the buffer breaks the rule, see [failures](#failures).
 - `-`: the documentation of the library does not offer the feature that the rule checks.

@@ -209,7 +209,7 @@ AGENT_OPTIONS: dict[str, type[AgentOptions]] = {
 
 
 def options_type(algo: str) -> type[AgentOptions]:
-    """Return the class of the options of an algorithm, or of a user's agent, whose module is imported."""
+    """Return the class of an algorithm's options; for an agent ``module:Class``, import its module first."""
     if ":" in algo:
         found = import_callable(algo, "algo", "module:Class or path/to/file.py:Class")
         if isinstance(known := getattr(found, "options_type", None), type):

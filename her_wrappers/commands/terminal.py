@@ -57,7 +57,7 @@ def message_of(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
-    """Convert ``errors`` to CommandError: exit code 3 if a file is missing or damaged, else ``exit_code``.
+    """In a ``with`` block, convert ``errors`` to CommandError with ``exit_code``, or 3 if a file is at fault.
 
     Errors that the user's code raised are not converted; `her_wrappers.cli.main` reports them.
     """

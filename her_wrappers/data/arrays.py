@@ -220,7 +220,7 @@ class ArrayFile:
         infos = self._zip.infolist()[:-1]
         for info, stored, checksum in zip(infos, self.arrays.values(), checksums, strict=True):
             if checksum != info.CRC or not 0 <= info.file_size - stored.nbytes <= MAX_NPY_HEADER:
-                raise ValueError(f"the size or checksum of {info.filename} differs from {HEADER}")
+                raise ValueError(f"{info.filename} does not have the size and checksum that {HEADER} states")
 
 
 class _BoundedReader(io.BufferedReader):

@@ -153,8 +153,8 @@ class SpaceSpec:
     ) -> Any:
         """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes; see `as_leaf`.
 
-        ``container`` is the owner of the arrays in messages, such as ``"the episode"``. ``inspect`` is called
-        with each float leaf and its array if any number of the tree may be NaN or infinite.
+        Messages call the owner of the arrays ``container``, such as ``"the episode"``. If ``tree`` may
+        contain NaN or infinite numbers, ``inspect`` is called with each float leaf and its array.
         """
         checked = []
         for leaf in self.leaves:

@@ -33,9 +33,9 @@ class RealRobot(gym.Wrapper[Any, Any, Any, Any]):
         before_reset: Function without arguments that is called before each reset; it returns when the robot
             may move. `input` waits until a person has pressed Enter.
         success: Function that gets the observation and the info of the last step of each episode, and returns
-            whether the episode is a success. `input` asks a person.
+            whether the episode is a success. With `input`, a person answers at the terminal.
         action_key: Key of the info with the executed action; infos have it only if the action of the agent is
-            not executed. Runs store the executed action, and imitate it like one of a demonstration.
+            not executed. Runs store the executed action, and may imitate it (``bc_weight``).
 
     Raises:
         TypeError: ``before_reset`` or ``success`` is not a function.

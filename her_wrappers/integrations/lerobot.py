@@ -106,10 +106,10 @@ def from_lerobot(
     """Yield the episodes of a local LeRobot dataset of format v3, in the order of their numbers.
 
     Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Datasets of other
-    programs have no state after the last action, so the last frame of an episode is used for its last state
-    only, and the episode is truncated. Their observations are dicts of the features ``observation.KEY`` or
-    ``observation.images.KEY``; the key of ``observation.state`` is ``observation``. Files are read, and
-    errors are raised, only while you iterate.
+    programs have no state after the last action: the last frame of an episode becomes the last state, its
+    action is not used, and the last step has ``truncated`` set. Their observations are dicts of the
+    features ``observation.KEY`` or ``observation.images.KEY``; the key of ``observation.state`` is
+    ``observation``. Files are read, and errors are raised, only while you iterate.
 
     Args:
         folder: Folder of the dataset.
@@ -182,8 +182,8 @@ def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
         name, is_text = _feature(path, rows), rows.dtype.kind == "U" and rows.ndim == 1
         if name in columns or 0 in rows.shape or not (is_text or rows.dtype.kind in NUMBERS):
             raise ValueError(
-                f"{path_name(path)} must be numbers or one string per step, got {rows.dtype} of shape "
-                f"{rows.shape[1:]}, and no other entry may have the feature {name!r} too; rename or remove it"
+                f"{path_name(path)} must be numbers or one string per step, and the only entry with the "
+                f"feature {name!r}, got {rows.dtype} of shape {rows.shape[1:]}; rename or remove it"
             )
         if steps == 1 and rows.ndim > 2 and not _is_picture(rows):
             raise ValueError(f"LeRobot cannot store {path_name(path)}, with several axes, of a single step")
@@ -219,7 +219,7 @@ def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.nd
     """Return the arrays of an episode by feature; raise ValueError unless it has all frames."""
     index, fps = np.arange(row["length"]), info["fps"]
     if not np.array_equal(table["frame_index"], index):
-        raise ValueError(f"expected {len(index)} frames, got {table['frame_index'].tolist()}")
+        raise ValueError(f"frame_index must be 0 to {len(index) - 1}, got {table['frame_index'].tolist()}")
     if not np.allclose(table["timestamp"], index / fps, rtol=1e-6, atol=0.5 / fps):
         raise ValueError(f"the timestamps must be frame_index / {fps}, got {table['timestamp'].tolist()}")
     frames = {}

@@ -350,7 +350,7 @@ class HindsightTensorDictReplayBuffer:
             ended.append(self._close(key))
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
-                    "each row of data without trajectory ids must have consecutive steps of one environment, "
+                    "data has no trajectory ids, so each row must have consecutive steps of one environment, "
                     "but a step does not begin where the previous one ended. If data has one step of each "
                     "environment, call extend(data.unsqueeze(-1)). If the environment was reset, call "
                     "truncate_open_episodes() before extend()"

@@ -90,7 +90,7 @@ class OpenEpisodes:
         self._recorded = None
 
     def copy(self) -> tuple[bool, np.ndarray, Episodes | None]:
-        """Return the arguments of `resume`, with truncated copies of the open episodes that have steps."""
+        """Return the arguments of `resume`; its episodes are copies of the open ones, marked as truncated."""
         if self._recorded is None:
             return False, np.zeros(0, np.int64), None
         return self._recorded.is_single, self._recorded.lengths.clip(0), self._recorded.copy()

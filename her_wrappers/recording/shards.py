@@ -87,7 +87,7 @@ def require_storable_episodes(episodes: Episodes) -> None:
 
 
 def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json]) -> None:
-    """Write ``parts``, whose `_dtypes` must be equal, and a header with ``labels``, see `_read_labels`."""
+    """Write episodes whose arrays have equal dtypes, and a header with ``labels``, such as a number."""
     flat = []
     for part in parts:
         arrays: dict[str, np.ndarray] = {name: getattr(part, name) for name in COLUMNS}

@@ -81,10 +81,10 @@ class HindsightReplayBuffer:
             its goal. ``"keep"``: as recorded. ``"never"``: always False. Or a function to use in place of
             ``compute_terminated``. The default is ``"recompute"`` if there is a ``compute_terminated``, and
             ``"keep"`` otherwise.
-        n_steps: Maximum number of steps whose rewards are summed, see `Batch`. The window of these steps ends
-            early at the end of the episode or at the first step that terminates (under the new goal, if the
-            row is relabeled), and in an original row before the desired goal changes. The functions get the
-            steps of all windows in one call; short windows are padded with copies of their last step.
+        n_steps: Maximum number of steps whose rewards are summed, see `Batch`. The window of a row is shorter
+            if the episode ends or a step terminates under the goal of the row. In an original row, it also
+            ends before the desired goal changes. The functions get the steps of all windows in one call;
+            short windows are padded with copies of their last step.
         gamma: Discount factor of rewards that are summed, and of ``discounts`` in a `Batch`.
         info_keys: Keys of the infos to store. ``compute_reward`` and ``compute_terminated`` get a list with a
             dict of these infos for each row, as recorded under the original goal. Without ``info_keys``, the

@@ -17,7 +17,7 @@ VERDICTS = {
     "PointMaze_UMaze-v3": {"GE116", "GE203", "GE206"},
     "PointMaze_UMaze-v3, continuing_task=False": {"GE116", "GE203", "GE206"},
     "PointMaze_Open-v3, reset_target=True": {"GE116", "GE203", "GE206", "GE303"},
-    "AntMaze_UMaze-v5": {"GE116", "GE203", "GE206"},
+    "AntMaze_UMaze-v5": {"GE116", "GE203", "GE206", "GE306"},
     "FrankaKitchen-v1": {"GE105", "GE201", "GE205", "GE302"},
     "PandaReach-v3": {"GE204", "GE401"},
     **{key: {"GE005", "GE204", "GE401"} for key in PANDA[1:]},

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -26,7 +26,7 @@ from her_wrappers.checker.goal_calls import distance, flat, stack
 from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, memoized, rule
 from her_wrappers.checker.records import STATE, ResetRecord, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
-from her_wrappers.checker.rollout import call_step
+from her_wrappers.checker.rollout import call_reset, call_step
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.goals.in_observation import (
     find_goal_in_observation,
@@ -66,6 +66,9 @@ a share of the mean of the squared moves of the goal in a step."""
 
 HELD, MIN_HELD = 0.05, 10
 """Smallest share and number of steps with a held achieved goal, though the observation shows a move."""
+
+MIN_RESETS = 20
+"""Number of resets from which hidden goals are searched; with fewer, the environment is reset again."""
 
 GOAL_IS_LATE = "the achieved goal follows from the observation before the step, not from the one after it"
 OBSERVATION_IS_LATE = "the observation after a step belongs to the achieved goal before the step"
@@ -184,13 +187,17 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
         yield effect
 
 
-def _search(lab: Lab, find: Callable[..., str | None]) -> str | None:
-    """Return ``find(observations, episodes)`` for recorded states, or None if the observations are faulty."""
+def _search(lab: Lab, find: Callable[..., str | None], further: Sequence[Any] = ()) -> str | None:
+    """Return ``find(observations, episodes)`` for recorded states, or None if the observations are faulty.
+
+    ``further`` are observations of further resets.
+    """
     chosen: list[ResetRecord | StepRecord] = list(spread(lab.rollout.resets, MAX_STATES))
     chosen += spread(lab.steps, MAX_STATES)
+    episodes = [record.episode for record in chosen]
+    episodes += range(max(episodes) + 1, max(episodes) + 1 + len(further))
     try:
-        observations = stack([record.observation for record in chosen])
-        return find(observations, np.array([record.episode for record in chosen]))
+        return find(stack([*(record.observation for record in chosen), *further]), np.array(episodes))
     except (IndexError, TypeError, ValueError):
         return None  # GE005 reports observations that are not arrays of one shape
 
@@ -419,7 +426,10 @@ def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
 )
 def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
     """The observation does not show an achieved goal, such as an object, so most agents do not see it."""
-    if found := _search(lab, find_hidden_goal):
+    missing, resets = MIN_RESETS - len(lab.rollout.resets), None
+    if missing > 0 and lab.batches is None:  # with long episodes, few resets could be compared
+        resets = lab.on_env(lambda env: [copy_tree(call_reset(env)[0]) for _ in range(missing)])
+    if found := _search(lab, find_hidden_goal, resets or ()):
         yield Violation(f"{found} cannot be predicted from the observation")
 
 

@@ -114,7 +114,7 @@ def goal_space_mismatch(lab: Lab) -> Iterator[Violation]:
     right="spaces.Box(-2, 2, (2,), np.float32)  # step() returns np.array([0.5, 1.5], np.float32)",
 )
 def outside_space(lab: Lab) -> Iterator[Violation]:
-    """A part of an observation is missing, infinite (a goal), or not in its space (dtype, shape, bounds)."""
+    """An observation lacks a part; a part is outside its space (dtype, shape, bounds); a goal is infinite."""
     if not isinstance(lab.observation_space, spaces.Dict):
         return
     for record in lab.rollout.records:
