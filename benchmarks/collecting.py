@@ -8,7 +8,7 @@ For example:
 A round is one episode of each environment. The first two rounds, in which the workers start, are not
 measured.
 
-**With a learner.** In place of a learner, a computation runs after each round for as long as a worker needs
+**With a learner.** The learner is simulated: after each round, it computes for as long as a worker needs
 to collect a round of FetchPush-v4. With the backend `local`, the worker runs in the learner's process, so
 collecting and computing alternate. With `process`, the worker collects the next round meanwhile.
 
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Grid("Time of a round whose steps take no time", ["backend", "workers", "ms per round"], overheads),
     ]
     facts = {
-        "run": f"{rounds} rounds, or {10 * rounds} for the overhead; with a learner, {repeats} repetitions"
+        "run": f"{rounds} rounds, or {10 * rounds} for the overhead per round; {repeats} runs with a learner"
     }
     BENCHMARK.publish(options, answer, grids, facts, requirements=found)
 

@@ -121,7 +121,7 @@ class Canvas:
             self._pygame.draw.circle(self._surface, tint, pixel, self._width(0.006))
 
     def goal(self, position: Point, radius: float) -> None:
-        """Draw the goal as a cross in a ring, whose ``radius`` is the largest distance of a reached goal."""
+        """Draw the goal as a cross in a ring; ``radius`` is the largest distance from a reached goal."""
         x, y = self._inside(position)
         draw, arm = self._pygame.draw, self._width(0.014)
         draw.circle(self._surface, GOAL, (x, y), max(2, self._length(radius)), self._width(0.007))

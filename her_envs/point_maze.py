@@ -27,8 +27,8 @@ class PointMaze(PointGoalTask):
     Success: the Euclidean distance of point and goal is at most ``success_radius``.
     Reward: sparse, or minus the Euclidean distance (dense), which is misleading, since it ignores walls.
     Episode: ``(2 * farthest + 2) / step_size`` steps, rounded up, which is enough to reach every goal.
-    ``farthest`` is the length of the path from the first free cell (from the bottom, then from the left) to
-    the farthest free cell [cells]. Success does not end an episode.
+    ``farthest`` is the length of the path between the leftmost free cell of the lowest row that has one and
+    the free cell farthest from it [cells]. Success does not end an episode.
     Source: PointMaze of Fu et al. 2020, D4RL (arXiv 2004.07219), without inertia.
 
     Args:

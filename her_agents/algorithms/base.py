@@ -47,9 +47,9 @@ class Agent:
         seed: Seed of the initial weights, the exploration and the noise in targets.
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on the device.
-        precision: ``"float32"`` or ``"bf16"``. With ``"bf16"``, matrix products between hidden layers and
-            matrix products for gradients use bfloat16 on CPUs that support it, and TensorFloat-32 on GPUs.
-            All other operations use float32.
+        precision: ``"float32"`` or ``"bf16"``, with which the matrix products between hidden layers and
+            those for gradients use bfloat16 on CPUs that support it, and TensorFloat-32 (not bfloat16) on
+            GPUs. All other operations use float32.
         use_keys: Further keys of the observations that the agent reads.
         critic_keys: Further keys of the observations that only the critics read, such as a value that a
             simulator provides, but a robot cannot measure. Actions do not need these keys.
@@ -142,7 +142,7 @@ class Agent:
     def build(self, action_space: spaces.Space[Any]) -> None:
         """Make the networks and optimizers, and add them to ``modules``.
 
-        Raise TypeError if the algorithm does not support the action space of one environment.
+        Raise TypeError if the algorithm does not support ``action_space``, that of a single environment.
         """
         raise NotImplementedError
 

@@ -110,7 +110,10 @@ class EvaluationReport:
         ]
 
     def over_time(self) -> np.ndarray:
-        """Return two shares of episodes, (2, T): at the goal after a step, and after it or an earlier one."""
+        """Return two shares of episodes for each of T steps, (2, T).
+
+        They are the share that is at the goal after the step, and the share that has been at the goal so far.
+        """
         so_far = np.maximum.accumulate(self.is_success, axis=1)
         return np.array([self.is_success.mean(axis=0), so_far.mean(axis=0)])
 

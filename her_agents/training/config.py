@@ -298,7 +298,7 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
         *sources: Values of the fields of `Config`, by name.
 
     Raises:
-        TypeError: An option has a wrong type, or was removed and does not have its former default.
+        TypeError: An option has a wrong type, or is removed and not set to its former default.
         ValueError: An option is unknown or out of range, or ``env`` is missing.
     """
     options = merge_options(*sources)

@@ -87,7 +87,7 @@ def record(
     keys = _recorded_keys(made, lambda: make_env(env, **options), info_keys)
     robot = find_robot(made)
     if workers and robot:
-        raise terminal.CommandError("a RealRobot has one instance, in this process; remove --workers")
+        raise terminal.CommandError("a RealRobot cannot be copied to other processes; remove --workers")
     flag = next((key for key in FLAG_NAMES if key in keys), None) if only_successes else ""
     if flag is None:
         raise terminal.CommandError(

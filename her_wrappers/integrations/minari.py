@@ -26,7 +26,7 @@ def to_minari(
 ) -> Any:
     """Write episodes as a new Minari dataset.
 
-    Images are stored without changes. Minari itself stores them as JPEG by default, which changes them.
+    Images are stored without loss: Minari's default compression, JPEG, is switched off.
 
     Args:
         episodes: Iterable of episodes, such as a list or an `EpisodeArchive`. Only one episode at a time is

@@ -28,8 +28,8 @@ def read_last_observations(
     if missing.size:
         raise ValueError(
             f"infos have no 'final_obs' {where(int(missing[0]))}, whose episode ended; in mode SAME_STEP, "
-            "step() must return the last observations in infos['final_obs']. If the environment is not reset "
-            "in this step, correct metadata['autoreset_mode']"
+            "step() must return the last observations in infos['final_obs']. If the environment does not "
+            "reset itself in the step that ends an episode, correct metadata['autoreset_mode']"
         )
     if not (isinstance(final, list) or getattr(final, "dtype", None) == np.object_):  # arrays of all rows
         whole = [(leaf, leaf.find(final, "in final_obs")) for leaf in spec]

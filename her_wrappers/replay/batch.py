@@ -42,9 +42,9 @@ class Provenance(NamedTuple):
 class Batch(Generic[ArrayT]):
     """A batch of B transitions, as NumPy arrays, or as torch tensors if the buffer has a device.
 
-    The return type of ``sample`` is ``Batch``, the type with arrays, even if the buffer has a device. Type
-    checkers get the type with tensors, ``Batch[torch.Tensor]``, from ``batch.to_torch(buffer.device)``, which
-    then copies nothing. Relabeled rows come first, so a slice of a batch is not a random sample. A batch
+    For type checkers, ``sample`` always returns a batch of arrays, even if the buffer has a device and the
+    batch has tensors; ``batch.to_torch(buffer.device)`` then has the type ``Batch[torch.Tensor]``, and copies
+    nothing. Relabeled rows come first, so a slice of a batch is not a random sample. A batch
     shares no memory with the buffer. Its arrays may be views of one block of memory, but they never overlap.
 
     Attributes:

@@ -348,7 +348,7 @@ class HindsightReplayBuffer:
         Raises:
             CorruptFileError: A shard of the archive is damaged.
             MemoryError: Not enough memory.
-            OSError: The archive cannot be read, or its episodes that are only in memory cannot be written.
+            OSError: An archive cannot be read, or cannot write its pending episodes, which it does first.
             TypeError: An element is not an `Episode`.
             ValueError: An episode is not valid, see `add_episode`; or all episodes were skipped.
         """
@@ -528,8 +528,8 @@ class HindsightReplayBuffer:
             OSError: The file does not exist, or cannot be read.
             TypeError: ``env`` is not an environment, or an option is unknown.
             ValueError: The spaces of ``env`` differ from the saved spaces, an option has a wrong value, or a
-                function is missing: if ``env`` or a reward function is given, then functions that were passed
-                as ``termination`` or in ``goal_selection_strategy`` must be given again.
+                function is missing. Functions are not saved: those that were passed as ``termination`` or in
+                ``goal_selection_strategy`` must be given together with ``env`` or a reward function.
         """
         loaded: HindsightReplayBuffer = load_buffer(cls, path, env, options)
         return loaded

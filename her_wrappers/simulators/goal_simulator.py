@@ -40,17 +40,17 @@ class GoalSimulator:
     ``terminated``, ``truncated`` and infos, or observations, rewards, ``done`` and infos with ``time_outs``.
     Where an episode ended, most simulators return the first observation of the next episode. The argument
     ``last_observation`` says where the last observation of the ended episode is. If it is wrong, goals are
-    wrong, so the first ended episodes and a few later ones are checked, after 1, 2, 4, .. steps. In `step`,
-    only these checks and resets with ``last_observation="returned"`` wait for the device. The constructor
-    resets the simulator once, to read the shapes of its observations.
+    wrong, so the first ended episodes and a few later ones are checked. `step` reads the results in its calls
+    1, 2, 4, 8, .. Only then, and at resets with ``last_observation="returned"``, it waits for the device. The
+    constructor resets the simulator once, to read the shapes of its observations.
 
     Args:
         sim: The simulator.
         observation: The policy's observation: a key, a path of keys (``"a.b"`` or a tuple; ``()`` for all),
             or a function of the simulator's observation.
         achieved_goal: The achieved goal, like ``observation``.
-        desired_goal: The desired goal, like ``observation``. A function must read its argument, since the
-            simulator may already have the goal of the next episode.
+        desired_goal: The desired goal, like ``observation``. A function must read the goal from its
+            argument, not from ``sim``, which may already have the goal of the next episode.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` of tensors (B, G) that returns
             rewards (B,); ``info`` is a dict of tensors (B, ...) with the keys ``info_keys``.
         last_observation: Place of the last observations of episodes: a path of keys in the infos, with rows
@@ -72,7 +72,7 @@ class GoalSimulator:
         action_space: Action space of one environment; by default ``sim.single_action_space``.
         device: Device of the tensors; by default that of the simulator.
         checks: Whether to check the last observations.
-        setting: Advice in messages about wrong last observations.
+        setting: Text that messages about wrong last observations end with, such as a setting to change.
 
     Attributes:
         max_steps: The time limit, or None if it is unknown.
@@ -199,7 +199,7 @@ class GoalSimulator:
         return made
 
     def reset(self, seed: int | None = None) -> dict[str, Any]:
-        """Reset all environments, with a seed for the simulator or its own random numbers.
+        """Reset all environments. ``seed`` seeds the simulator; with None, its random sequence continues.
 
         Returns:
             The observation: ``observation``, ``achieved_goal`` and ``desired_goal``, (N, ...) each.
@@ -279,11 +279,11 @@ class GoalSimulator:
         return step.reward == self._compute(goal, goal, dict(step.info))
 
     def as_env(self) -> gym.Env[Any, Any]:
-        """Return the first environment as a Gymnasium environment of arrays, for policies that act in it."""
+        """Return the first environment as a Gymnasium environment with NumPy arrays, for policies."""
         return SimulatorEnv(self)
 
     def as_vector_env(self) -> gym.vector.VectorEnv[Any, Any, Any]:
-        """Return a Gymnasium vector environment of arrays, for the checker, recorders and archives."""
+        """Return a Gymnasium vector environment with NumPy arrays, for checker, recorders and archives."""
         return SimulatorVectorEnv(self)
 
     def close(self) -> None:

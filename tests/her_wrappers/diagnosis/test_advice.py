@@ -5,7 +5,7 @@ import pytest
 from her_agents.recipes import read_recipe, recipe_names
 from her_agents.training.config import make_config, with_defaults
 from her_wrappers.commands import terminal
-from her_wrappers.commands.train import TrainOptions, _given_options
+from her_wrappers.commands.train import TrainOptions, _given_options, train
 from her_wrappers.diagnosis import DIAGNOSIS_RULES, diagnose
 from her_wrappers.diagnosis.diagnose import COMMAND, applicable
 from her_wrappers.diagnosis.facts import Facts
@@ -20,7 +20,7 @@ COMMANDS = sorted(
 @pytest.mark.parametrize(("algos", "command"), COMMANDS)
 def test_her_train_accepts_the_options_in_a_fix(algos, command):
     words = ["her_envs/PointReach-v0", *command.split()]
-    given = _given_options(terminal.parse(TrainOptions, "train", words, "").config, words, {})
+    given = _given_options(terminal.parse(train, words, TrainOptions).config, words, {})
     for algo in (algos or "sac").split(", "):
         make_config(given, {"algo": algo, "agent": given.get("agent", {})})
 
