@@ -111,9 +111,8 @@ class RowStorage:
         self.buffer_size, self._info_keys = buffer_size, info_keys
         self.observations = SpaceSpec.of("observations", observation_space)
         self.actions = SpaceSpec.of("actions", action_space)
-        self._choices: list[
-            tuple[LeafSpec, Any, Any]
-        ] = []  # discrete actions: first and number of the others
+        # Of each leaf of discrete actions: the first action, and the number of further actions.
+        self._choices: list[tuple[LeafSpec, Any, Any]] = []
         for leaf, space in zip(self.actions, leaf_spaces(action_space).values(), strict=True):
             if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
                 most = (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
