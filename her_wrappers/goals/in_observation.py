@@ -34,6 +34,7 @@ DISTANCE = "the distance of desired_goal and achieved_goal"
 MIN_EPISODES = 10  # number of episodes from which a hidden goal is found; objects seldom move within one
 SHOWN = 0.25  # a component is hidden if predictions explain a smaller share of its variance
 NEAR, MIN_PAIRS = 0.05, 30  # mean squared difference of nearly equal observations, and number of such pairs
+VARIED = 0.1  # least mean squared difference of goals with equal observations, such as those of resets
 STILL = 0.01  # a component with a smaller range in an episode, in standard deviations, does not move
 RIDGE, WIDTHS = 1e-4, (0.3, 1.0, 3.0)  # penalty, and widths of Gaussians, of `fit_function`
 MAX_CHOSEN = 12  # number of columns from which `fit_columns` chooses at once
@@ -278,11 +279,12 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
     """Return the name of achieved goals that other keys do not show, like ``"achieved_goal[0:2]"``, or None.
 
     A component is hidden if a function of the other keys, fitted to half of the episodes, does not predict it
-    in the other half, and one of two facts confirms this: states of different episodes have nearly equal
-    observations, but different goals; or the goal does not move in most episodes, while all other values
-    change. Components that move little, or equal the desired goal, are not judged. The result is None for
-    images, without other keys, or with fewer than `MIN_EPISODES` episodes. The arguments are those of
-    `find_goal_in_observation`.
+    in the other half, and one of three facts confirms this: states of different episodes, such as resets,
+    have equal observations, but different goals; or nearly equal observations, but different goals, and no
+    value is correlated with the goal; or, without a correlation, the goal does not move in most episodes,
+    while all other values change. Components that move little, or equal the desired goal, are not judged. The
+    result is None for images, without other keys, or with fewer than `MIN_EPISODES` episodes. The arguments
+    are those of `find_goal_in_observation`.
     """
     order = episode.argsort(kind="stable")
     first = np.unique(episode[order], return_index=True)[1]
@@ -307,23 +309,28 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
         errors = goals[tested] - fit_function(others, goals, ~tested)(others[tested])
         predicted = 1 - (errors**2).mean(0) / (goals[tested].var(0) + 1e-300)
         correlations = np.abs(others.T @ goals / len(goals)).max(0)
-        is_shown = np.maximum(predicted, correlations**2) > SHOWN
-        hidden, goals = hidden.take(~is_shown), goals[:, ~is_shown]
-    return hidden.name() if goals.shape[1] and _is_evident(others, goals, episode, near) else None
+        distances = _squared_distances(others, others) / others.shape[1]
+        distances[episode[:, None] == episode] = np.inf
+        nearest, distances = distances.argmin(1), distances.min(1)
+        differences = (goals - goals[nearest]) ** 2  # 2 on average for independent goals
+        is_equal = distances <= 1e-9
+        has_equal = len(np.unique(episode[is_equal])) >= MIN_EPISODES
+        is_proven = has_equal & (differences[is_equal].sum(0) > VARIED * is_equal.sum())
+        # With few episodes, a value can be correlated with the goal by chance.
+        is_hidden = (predicted <= SHOWN) & ((correlations**2 <= SHOWN) | is_proven)
+        if is_hidden.any():
+            goals, differences, is_near = goals[:, is_hidden], differences[:, is_hidden], distances <= near
+            if is_proven[is_hidden].any() or _is_evident(others, goals, differences, episode, is_near):
+                return hidden.take(is_hidden).name()
+    return None
 
 
-def _is_evident(others: Floats, goals: Floats, episode: NDArray[np.intp], limit: float) -> bool:
-    """Whether one of the two facts in `find_hidden_goal` confirms that ``goals`` are hidden."""
-    distances = _squared_distances(others, others) / max(1, others.shape[1])
-    distances[episode[:, None] == episode] = np.inf
-    nearest = distances.argmin(1)
-    distances = distances[np.arange(len(goals)), nearest]
-    near, same = np.flatnonzero(distances <= limit), np.flatnonzero(distances <= 1e-9)
-    enough = [near] if len(near) >= MIN_PAIRS and len(np.unique(episode[near])) >= MIN_EPISODES / 2 else []
-    if len(np.unique(episode[same])) >= MIN_EPISODES:  # perhaps only observations of resets are equal
-        enough.append(same)
-    if enough:  # the mean squared difference of independent goals is 2
-        return any((((goals[i] - goals[nearest[i]]) ** 2).mean(0) > 1).any() for i in enough)
+def _is_evident(
+    others: Floats, goals: Floats, differences: Floats, episode: NDArray[np.intp], is_near: Bools
+) -> bool:
+    """Whether one of the last two facts in `find_hidden_goal` confirms that ``goals`` are hidden."""
+    if is_near.sum() >= MIN_PAIRS and len(np.unique(episode[is_near])) >= MIN_EPISODES / 2:
+        return bool((differences[is_near].mean(0) > 1).any())
     begins = np.flatnonzero(np.diff(episode, prepend=-1))
     goal_ranges, ranges = (
         np.maximum.reduceat(each, begins) - np.minimum.reduceat(each, begins) for each in (goals, others)
