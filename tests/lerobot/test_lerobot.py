@@ -252,7 +252,7 @@ EDITS = {
 def test_an_episode_with_wrong_frames_is_an_error_or_skipped(change, written, copy):
     whole = read(written)
     edit(copy, change)
-    with pytest.raises(CorruptFileError, match=r"episode 1,.* (frames|timestamps)"):
+    with pytest.raises(CorruptFileError, match=r"episode 1,.* (frame_index|timestamps)"):
         read(copy)
     with pytest.warns(UserWarning, match="1 of 4 episodes were skipped.*episode 1,"):
         assert_same_episodes(from_lerobot(copy, on_error="skip"), [whole[0], whole[2], whole[3]])
@@ -291,7 +291,7 @@ BAD = {
     "infos/a must be numbers": {"infos": {"a": np.array([b"a"] * 3)}},
     "Missing features: {'info.a'}": {"infos": {}},
     "'info.a' of dtype 'float64'": {"infos": {"a": np.full(3, 0.5)}},
-    "the feature 'info.a.b' too": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},
+    "the feature 'info.a.b'": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},
 }
 
 
