@@ -78,10 +78,15 @@ class FloorPlan(Movable):
         if not layout or not layout[0]:
             raise ValueError(f"layout must have at least one row and one column, got {layout!r}")
         for number, row in enumerate(layout):
-            if len(row) != len(layout[0]) or set(row) - {"#", "."}:
+            if unknown := set(row) - {"#", "."}:
                 raise ValueError(
-                    f"layout must be a rectangle of '#' for walls and '.' for free cells, got {row!r} in row "
-                    f"{number} after {layout[0]!r} in row 0"
+                    f"layout must have only '#' for walls and '.' for free cells, got {min(unknown)!r} in "
+                    f"row {number}"
+                )
+            if len(row) != len(layout[0]):
+                raise ValueError(
+                    f"layout must have rows of the same length, got {len(layout[0])} letters in row 0 and "
+                    f"{len(row)} in row {number}"
                 )
         self.free = np.array([[letter == "." for letter in row] for row in reversed(layout)])
         self._cells = np.argwhere(self.free)[:, ::-1]  # (cells, 2) column and row

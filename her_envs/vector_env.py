@@ -275,8 +275,8 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             return np.ones(self.num_envs, bool)
         mask: np.ndarray = np.array(given)
         is_first = self._state is None
-        is_enough = mask.all() if is_first else mask.any()
-        if mask.shape != (self.num_envs,) or mask.dtype != bool or not is_enough:
+        is_valid = mask.shape == (self.num_envs,) and mask.dtype == bool
+        if not is_valid or not (mask.all() if is_first else mask.any()):
             needed = "only True in the first reset" if is_first else "at least one True"
             raise ValueError(
                 f"reset option 'reset_mask' must have dtype bool and shape ({self.num_envs},), with "

@@ -55,7 +55,7 @@ MAX_WAIT = 1e4  # seconds of one call of `receive`; the operating system does no
 
 
 class CollectorError(RuntimeError):
-    """A worker failed too often in one round, or is not repeatable; ``__cause__`` has its traceback."""
+    """A worker failed too often, or is not repeatable; ``__cause__`` is the exception in it, if any."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never raised

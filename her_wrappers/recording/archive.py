@@ -62,7 +62,7 @@ class Manifest:
 
 
 class _ArchiveState(NamedTuple):
-    """Content of an archive, replaced as a whole: an interruption leaves the old or the new content."""
+    """Content of an archive, replaced as a whole, except for `pending`; interruptions leave it whole."""
 
     manifest: Manifest
     shards: tuple[Shard, ...]  # in the order in which they were written
@@ -167,8 +167,9 @@ class EpisodeArchive:
             return
         with self._lock:
             self._open_for_writing(None)
-            specs = self._state.specs or _specs_of(blocks[0])
             self._write_full_shards()
+            state = self._state
+            specs = state.specs or _specs_of((state.pending.parts or blocks)[0])
             fitting = []
             for block in blocks:
                 shards.require_storable_episodes(block)
@@ -178,8 +179,8 @@ class EpisodeArchive:
                     raise ValueError(
                         f"the episode does not fit the spaces of the archive {self.path}: {error}"
                     ) from error
-            self._state = self._state._replace(specs=specs)
-            self._state.pending.add(fitting)
+            state.pending.add(fitting)
+            self._state = state._replace(specs=specs)
             atexit.unregister(self.close)
             atexit.register(self.close)
             # The episodes are added already, so an error is raised by the next call, which tries again.

@@ -44,8 +44,8 @@ class Batch(Generic[ArrayT]):
 
     For type checkers, ``sample`` always returns a batch of arrays, even if the buffer has a device and the
     batch has tensors; ``batch.to_torch(buffer.device)`` then has the type ``Batch[torch.Tensor]``, and copies
-    nothing. Relabeled rows come first, so a slice of a batch is not a random sample. A batch
-    shares no memory with the buffer. Its arrays may be views of one block of memory, but they never overlap.
+    nothing. Relabeled rows come first, so a slice of a batch is not a random sample. A batch shares no memory
+    with the buffer. Its arrays may be views of one block of memory, but they never overlap.
 
     Attributes:
         observations: Dict of (B, ...) arrays: ``observation``, ``achieved_goal``, ``desired_goal``.

@@ -492,7 +492,7 @@ class HindsightReplayBuffer:
         """Write the buffer to a file that `load` reads. A crash leaves the previous file intact.
 
         The file includes the episodes that `add` has begun but not ended, but no functions. Other threads
-        that call methods of the buffer wait until the file is written.
+        that add or sample wait until the file is written.
 
         Args:
             path: The file to write or replace.

@@ -245,11 +245,10 @@ class DeviceReplayBuffer:
                 buffer returns a wrong result, or an invalid value was added, see the class.
         """
         size = require_count("batch_size", batch_size, at_least=1)
-        if self._num_samples + 1 in INSPECTED and not is_capturing(self.device):
+        self._num_samples += self._num_adds > 0  # an empty buffer raises, and has nothing to inspect
+        if self._num_samples in INSPECTED and not is_capturing(self.device):
             self._inspect()
-        batch = self._sample(size)
-        self._num_samples += 1
-        return batch
+        return self._sample(size)
 
     def _sample(self, size: int) -> Batch[Tensor]:
         if not self._num_adds:

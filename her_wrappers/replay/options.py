@@ -72,8 +72,7 @@ class Demonstrations:
         ValueError: ``share`` is not a number in (0, 1).
 
     Example:
-        >>> demonstrations = Demonstrations(archive, share=0.25)  # doctest: +SKIP
-        >>> HindsightReplayBuffer.for_env(env, demonstrations=demonstrations)  # doctest: +SKIP
+        ``HindsightReplayBuffer.for_env(env, demonstrations=Demonstrations(archive, share=0.25))``
     """
 
     episodes: Iterable[Episode] | Dataset | HasEpisodes

@@ -134,9 +134,8 @@ class RelabeledReplay:
         # its steps are relabeled first, and their rewards are summed afterwards.
         storage, index, row, relabeled = self.storage, draw.index, draw.rows[0], draw.relabeled
         order = np.arange(int(left.max()))
-        ahead = np.minimum(
-            order, left[:, None] - 1
-        )  # short windows are padded with copies of their last step
+        # Short windows are padded with copies of their last step.
+        ahead = np.minimum(order, left[:, None] - 1)
         is_last = (ahead == draw.steps_to_end[:, None] - 1).reshape(-1)
 
         def repeated(values: np.ndarray) -> np.ndarray:

@@ -15,9 +15,9 @@ the desired goal, or a single step that changes it; most episodes are one goal s
 to its goal span, and the goal span to its episode.
 
 There are three rings: states, goal spans and steps. Everything in a ring is numbered in the order of its
-addition. No number is ever used twice, and number i lies in slot i % capacity of its ring. Two slots are
-stored in place of numbers, since each batch needs them: `Stored.steps` has the slots of goal spans, and the
-column ROW has the slot of a first state, the *row*. If a ring grows, they are computed again.
+addition. No number is used twice until `clear`, and number i lies in slot i % capacity of its ring. Two slots
+are stored in place of numbers, since each batch needs them: `Stored.steps` has the slots of goal spans, and
+the column ROW has the slot of a first state, the *row*. If a ring grows, they are computed again.
 
 The arrays (leaves) of observations and actions are fields of records, so a batch needs one ``take`` per kind
 of record: achieved goals, and the rest of a state with the step that begins there. The records of desired
@@ -153,6 +153,7 @@ class RowStorage:
         rows = size + size // 32 + 1  # enough for episodes of 32 steps or more; the ring grows for others
         try:
             records = enumerate(self._records)
+            # Observations that may equal the achieved goal get memory when they first differ from it.
             states = [np.zeros(rows, dtype) if i < 2 else None for i, dtype in records]
             steps = np.zeros(size, np.int32 if size < 2**31 else np.int64)
         except (MemoryError, ValueError) as error:  # ValueError: more than NumPy can address
@@ -389,8 +390,8 @@ class RowStorage:
             after.append(block[1])
         return (
             self._build(self.observations, self._observed, before, desired[0]),
-            self._build(self.actions, self._acted, before),
-            before[1]["reward"],
+            copy_tree(self._build(self.actions, self._acted, before)),  # views would keep images alive
+            before[1]["reward"].copy(),
             self._build(self.observations, self._observed, after, desired[1]),
         )
 

@@ -152,7 +152,7 @@ class Sampler:
     def _select_goals(
         self, stored: Stored, steps: Steps, component: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Select goals for n steps; return (goal_rows, goal_spans, goal_index), see `Draws` and `Batch`."""
+        """Select goals for n steps; return (goal_rows, goal_spans, goal_index), see `Draw` and `Batch`."""
         components = self._mixture.components
         if len(components) == 1:  # selecting goals for all rows is faster than finding the relabeled rows
             goal_rows, spans, goal_index = self._select(stored, components[0], steps, rng)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from her_wrappers.data.trees import leaf_arrays, try_as_array
+from her_wrappers.data.trees import try_as_array
 from her_wrappers.support.error_texts import describe, raised_at
 
 
@@ -48,8 +48,10 @@ def choose_action(policy: Callable[[Any], Any], observation: Any, space: spaces.
 
 
 def _has_nan(tree: Any) -> bool:
-    arrays = map(try_as_array, leaf_arrays(tree))
-    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
+    if isinstance(tree, Mapping | tuple | list):
+        return any(map(_has_nan, tree.values() if isinstance(tree, Mapping) else tree))
+    array = try_as_array(tree)
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def add_noise(action: Any, space: spaces.Space[Any], noise: float, rng: np.random.Generator) -> Any:
