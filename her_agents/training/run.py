@@ -179,7 +179,7 @@ class Run:
             env = self._evaluation_env
             simulator = getattr(env.unwrapped, "simulator", None)
             options = self.agent.act, config.evaluation_episodes, TEST_SEED
-            found = evaluate_simulator(simulator, *options) if simulator else evaluate(env, *options)
+            found = evaluate(env, *options) if simulator is None else evaluate_simulator(simulator, *options)
             result = asdict(found)
         counts.seconds = time.perf_counter() - self._started
         row: Row = {

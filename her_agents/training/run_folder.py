@@ -59,7 +59,8 @@ class RunFolder:
         before = make_config(saved["config"]).as_dict()
         chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets", "precision")
         names = [name for name in chosen if getattr(config, name) in {None, "auto"}]
-        names += ["on_device", "num_envs", "device"] * before["on_device"]  # chosen by the simulator
+        if before["on_device"]:
+            names += ["on_device", "num_envs", "device"]  # chosen by the simulator
         config = replace(config, **{name: before[name] for name in names})
         for name, value in config.as_dict().items():
             may_differ = name in {"steps", "env"} or (name == "device" and value == "auto")

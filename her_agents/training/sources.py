@@ -365,7 +365,7 @@ def open_source(
     ``env`` of `her_agents.train`. ``saved`` is the saved replay buffer of a resumed run. ``workers`` are
     arguments of the `Collector` that do not change the result.
     """
-    if hasattr(env.unwrapped, "simulator"):
+    if getattr(env.unwrapped, "simulator", None) is not None:
         return _open_simulator(config, env, saved)
     starts, info_keys = None, config.info_keys
     if config.start_share:

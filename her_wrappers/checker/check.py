@@ -63,7 +63,8 @@ def check_goal_env(
             are made from its spec or, without a usable spec, by deep copies.
         max_steps: Number of steps of the run, summed over the environments of a vector environment. Replicas
             take further steps: up to 40 % of this number plus about 250 calls of ``step``, and up to 300
-            steps per wrapper to find the wrapper that causes a finding.
+            steps per wrapper to find the wrapper that causes a finding. After a run of less than 20 episodes,
+            the environment itself is reset up to 20 times, unless ``replicas`` is False.
         max_seconds: Time in seconds after which the run stops early, and the report says so; None for no
             limit. The experiments after the run, with the goal functions and replicas, have no time limit.
         policy: Function ``observation -> action`` that chooses all actions; pass it if random actions do not

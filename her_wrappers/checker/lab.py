@@ -106,7 +106,7 @@ MAX_BATCH_BYTES = 2**24
 """Largest size in bytes of the achieved goals of a batch; larger batches, as of images, are skipped."""
 
 MAX_STATES = 1000
-"""Largest number of states that are searched for the desired goal, and to which a function is fitted."""
+"""Largest number of steps that are searched for goals, and to which a function is fitted."""
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -117,7 +117,7 @@ def memoized(function: Callable[Concatenate[Lab, P], Result]) -> Callable[Concat
 
     @wraps(function)
     def remember(lab: Lab, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        key = (function, *args)
+        key = (function, *args, *kwargs.items())
         if key not in lab.memory:
             lab.memory[key] = function(lab, *args, **kwargs)
         result: Result = lab.memory[key]

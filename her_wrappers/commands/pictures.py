@@ -55,7 +55,7 @@ def require_movie(path: Path) -> None:
 
 
 def write_gif(path: Path, pictures: Sequence[np.ndarray], milliseconds: list[int] | float) -> None:
-    """Write (H, W, 3) uint8 pictures as a repeating GIF; each, or the i-th, is shown for ``milliseconds``."""
+    """Write (H, W, 3) uint8 pictures as a repeating GIF, with one duration for all or one for each."""
     from PIL import Image
 
     # One palette from pixels of all pictures, without dithering: parts that do not move stay equal.

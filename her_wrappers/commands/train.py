@@ -112,6 +112,8 @@ def train(arguments: Sequence[str]) -> int:
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
     """
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.
+    if sum(each.partition("=")[0] == "--env" for each in arguments) > 1:
+        raise terminal.CommandError("--env is given several times; pass it once")
     words = [each.removeprefix("--env=") for each in arguments if each not in {"-h", "--help", "--env"}]
     options = terminal.parse(train, words, TrainOptions)
     run = options.run

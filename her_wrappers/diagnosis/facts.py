@@ -307,7 +307,7 @@ class Facts:
 
     @property
     def is_trivial(self) -> np.ndarray:
-        """(T,) bool, whether the goal of `future_distances` was nearer than `tolerance` before the step."""
+        """(T,) bool, whether the goal of `future_distances` was at most `tolerance` away before the step."""
         return np.asarray(self.future_distances <= self.tolerance)
 
     @cached_property

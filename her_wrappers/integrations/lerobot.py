@@ -219,7 +219,9 @@ def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.nd
     """Return the arrays of an episode by feature; raise ValueError unless it has all frames."""
     index, fps = np.arange(row["length"]), info["fps"]
     if not np.array_equal(table["frame_index"], index):
-        raise ValueError(f"frame_index must be 0 to {len(index) - 1}, got {table['frame_index'].tolist()}")
+        absent = sorted({*index.tolist()} - {*table["frame_index"]})
+        found = f"{len(table)} frames, without {absent}" if absent else f"{len(table)} frames"
+        raise ValueError(f"frame_index must be 0 to {len(index) - 1} in order, got {found}")
     if not np.allclose(table["timestamp"], index / fps, rtol=1e-6, atol=0.5 / fps):
         raise ValueError(f"the timestamps must be frame_index / {fps}, got {table['timestamp'].tolist()}")
     frames = {}

@@ -216,8 +216,8 @@ def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
         others += [record.observation["desired_goal"] for record in spread(lab.rollout.resets[1:], 3)]
         for goal in (own, own, *others):  # the second time, copies with a common simulator differ
             step, changed, has_ended = _first_change(replica, own, goal, steps)
-            if changed and goal is own:
-                return  # copies differ for another reason, such as a common simulator
+            if changed is None or (changed and goal is own):
+                return  # a copy raised, or copies differ for another reason, such as a common simulator
             for key, (path, value, other) in changed.items():
                 rest = " and all else is equal" if key == "observation" else ""
                 values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
@@ -231,7 +231,7 @@ def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
 
 
 def _first_change(replica: CheckedEnv, own: Any, goal: Any, steps: list[StepRecord]) -> tuple[Any, Any, bool]:
-    """Repeat steps with another goal; return the first step with a change, {key: change}, and its end."""
+    """Repeat steps with another goal; return the step, {key: change} and end of the first change."""
     with contextlib.suppress(Exception):  # errors of copied environments, which no user makes
         env = _with_goal(replica, own, goal)
         for step in steps:
@@ -243,7 +243,8 @@ def _first_change(replica: CheckedEnv, own: Any, goal: Any, steps: list[StepReco
                 break  # the goal was not set, or the episode ended
             if changed or terminated or truncated:
                 return step, changed, terminated or truncated
-    return None, {}, False
+        return None, {}, False
+    return None, None, False  # a call raised
 
 
 def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
@@ -352,11 +353,11 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     errors = moves - expected
     held = np.flatnonzero((moves == 0).all(axis=1) & (np.linalg.norm(expected, axis=1) > 0))
     least = max(HELD * len(steps), MIN_HELD)
-    if least < len(held) < len(steps):
+    if least <= len(held) < len(steps):
         real = np.median(np.linalg.norm(moves[(moves != 0).any(axis=1)], axis=1))
         held = held[np.linalg.norm(expected[held], axis=1) > real / 2]
         of_now, of_before = (np.linalg.norm(goals - predict(each), axis=1)[held] for each in (after, before))
-        if len(held) > least and np.median(of_before) < np.median(of_now) / 2:
+        if len(held) >= least and np.median(of_before) < np.median(of_now) / 2:
             message = (
                 f"the achieved goal stays the same in {len(held)} of {len(steps)} steps in which it moves"
             )
@@ -427,7 +428,7 @@ def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
 def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
     """The observation does not show an achieved goal, such as an object, so most agents do not see it."""
     missing, resets = MIN_RESETS - len(lab.rollout.resets), None
-    if missing > 0 and lab.batches is None:  # with long episodes, few resets could be compared
+    if missing > 0 and lab.batches is None and lab.replicas is not None:  # without replicas, perhaps a robot
         resets = lab.on_env(lambda env: [copy_tree(call_reset(env)[0]) for _ in range(missing)])
     if found := _search(lab, find_hidden_goal, resets or ()):
         yield Violation(f"{found} cannot be predicted from the observation")
