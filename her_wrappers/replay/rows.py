@@ -53,6 +53,7 @@ FAST_SIZES = 1, 2, 4, 8, 16, 32
 READ_BYTES = 2**23  # approximate size of the blocks in which episodes are read
 MAX_BLOCKS = 256  # maximum number of blocks; larger storages have larger blocks
 GOAL_PATHS = ("achieved_goal",), ("desired_goal",)  # beginnings of paths of observations
+LARGE_RECORD = 1024  # bytes, such as of images; actions and rewards that are views would keep them alive
 MIN_SPANS = 64  # number of goal spans for which memory is allocated at first
 
 
@@ -388,10 +389,13 @@ class RowStorage:
             block = (None, None) if records is None else records.take(rows, 0, None, "wrap")
             before.append(block[0])
             after.append(block[1])
+        actions, rewards = self._build(self.actions, self._acted, before), before[1]["reward"]
+        if self._records[1].itemsize > LARGE_RECORD:
+            actions, rewards = copy_tree(actions), rewards.copy()
         return (
             self._build(self.observations, self._observed, before, desired[0]),
-            copy_tree(self._build(self.actions, self._acted, before)),  # views would keep images alive
-            before[1]["reward"].copy(),
+            actions,
+            rewards,
             self._build(self.observations, self._observed, after, desired[1]),
         )
 
