@@ -153,7 +153,7 @@ class Relabeler:
 
     def _arguments(self, after: Mapping[str, Any], infos: Mapping[str, Any], count: int) -> GoalArguments:
         """Return the arguments of the goal functions for the first ``count`` states ``after`` steps."""
-        achieved, desired = (read_only(after[key], count) for key in OBSERVATION_KEYS[1:])
+        achieved, desired = read_only(after["achieved_goal"], count), read_only(after["desired_goal"], count)
         if not self._info_keys:
             return achieved, desired, [{}] * count
         rows = {key: read_only(infos[key], count) for key in self._info_keys}
