@@ -142,6 +142,8 @@ def try_as_array(value: Any) -> np.ndarray:
     """Return ``as_array(value)``, or ``np.asarray(None)`` if the value cannot be converted."""
     try:
         return as_array(value)
+    except MemoryError:
+        raise
     except Exception:  # of any object
         return np.asarray(None)
 
