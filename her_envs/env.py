@@ -50,7 +50,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
 
-    _elapsed, _ended = 0, False  # of the current episode
+    _elapsed, _ended, _return, _success = 0, False, 0.0, False  # of the current episode
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -73,11 +73,13 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         super().reset(seed=seed)
         self._state, observations = sample_starts(self.task, 1, self.np_random, given)
         observation = {key: rows[0] for key, rows in observations.items()}
-        self._elapsed, self._ended = 0, False
-        self._paint()
         # Sampled starts are never solved; a start given by options can be.
-        goals = observation["achieved_goal"], observation["desired_goal"]
-        return observation, {"is_success": bool(given) and bool(self.task.success(*goals))}
+        self._success = bool(given) and bool(
+            self.task.success(observation["achieved_goal"], observation["desired_goal"])
+        )
+        self._elapsed, self._ended, self._return = 0, False, 0.0
+        self._paint()
+        return observation, {"is_success": self._success}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Take one step.
@@ -111,12 +113,13 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         success, reward = self.task.outcome(
             observation["achieved_goal"], observation["desired_goal"], self.reward_type
         )
-        is_success = bool(success)
-        terminated = self.terminate_on_success and is_success
+        self._success, reward = bool(success), float(reward)
+        terminated = self.terminate_on_success and self._success
         truncated = self._elapsed >= self.max_steps and not terminated
         self._ended = terminated or truncated
+        self._return += reward
         self._paint()
-        return observation, float(reward), terminated, truncated, {"is_success": is_success}
+        return observation, reward, terminated, truncated, {"is_success": self._success}
 
     def render(self) -> np.ndarray | None:
         """Draw the current state and the path of the episode.
@@ -132,8 +135,11 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         if self.render_mode == "rgb_array":
             return pictures[0]
         if self._painter is not None:
-            caption = f"{type(self.task).__name__} | step {self._elapsed}"
-            self._painter.show(pictures[0], caption, self.metadata["render_fps"])
+            success = "success" if self._success else "no success"
+            name = (
+                f"{type(self.task).__name__} | step {self._elapsed} | return {self._return:.4g} | {success}"
+            )
+            self._painter.show(pictures[0], name, self.metadata["render_fps"])
         return None
 
     def close(self) -> None:

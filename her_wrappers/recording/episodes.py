@@ -296,7 +296,7 @@ class Episodes(Sequence[Episode]):
         """Return an `Episode`, or `Episodes` for a slice, of views unless the slice has a step other than 1.
 
         Raises:
-            IndexError: There is no such episode.
+            IndexError: The index is out of range.
             ValueError: The slice is empty.
         """
         if not isinstance(key, slice):

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
+from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.autoreset import declared_mode, resets_itself
 from her_wrappers.goals.interface import layers, remedy_for_env, require_distinct, spaces_of
 from her_wrappers.recording.accumulator import EpisodeAccumulator
@@ -28,21 +29,27 @@ class _Recorder:
     _sinks: Sinks
 
     def _record(
-        self, env: Any, sinks: Sinks, info_keys: Iterable[str], action_key: str | None, **options: Any
+        self,
+        env: Any,
+        sinks: Sinks,
+        info_keys: Iterable[str],
+        action_key: str | None,
+        **options: Any,
     ) -> None:
         """Prepare recording of ``env``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
             options["max_steps"] = require_count("max_episode_steps", options["max_steps"], at_least=1)
-        spaces = spaces_of(env)
-        if action_key is not None and not isinstance(spaces[1].shape, tuple):
-            raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {spaces[1]}")
+        self._spaces = spaces_of(env)
+        action_space = self._spaces[1]
+        if action_key is not None and not isinstance(action_space.shape, tuple):
+            raise TypeError(f"action_key={action_key!r} needs actions that are one array, got {action_space}")
         for layer in layers(env):
             if isinstance(layer, _Recorder):
                 sinks.require_other(layer._sinks)  # noqa: SLF001 - same class
         self._sinks, self._action_key, self._is_warned = sinks, action_key, False
         self._ended, self._is_watched = 0, True  # number of episodes; whether infos are searched
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
-        self._recorded = EpisodeAccumulator(*spaces, info_keys=keys, **options)
+        self._recorded = EpisodeAccumulator(*self._spaces, info_keys=keys, **options)
 
     @property
     def skipped_episodes(self) -> int:
@@ -93,6 +100,14 @@ class _Recorder:
             self._sinks.deliver(episodes, result)
         return result
 
+    def _require_same_spaces(self) -> None:
+        """Raise ValueError if keys, shapes or dtypes of a space have changed."""
+        names = "observation", "action"
+        for name, known, space in zip(names, self._spaces, spaces_of(self.env), strict=True):
+            if space is not known and not SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
+                fix = "create a new recorder for the new space"
+                raise ValueError(f"the {name} space changed from {known} to {space}; {fix}")
+
     def _warn_of_action(self, action: Any, info: Any) -> None:
         """Warn once if an info contains an executed action that differs from the recorded action."""
         for name in EXECUTED & set(info):
@@ -139,6 +154,9 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
 
     After a KeyboardInterrupt, call ``reset``. The open episode, or an episode that is being delivered, may be
     lost, but a sink never gets a wrong episode, or the same episode twice.
+
+    The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
+    without the recorder.
 
     Args:
         env: The environment.
@@ -212,11 +230,13 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             RuntimeError: The recorder is in a worker process of a vector environment, where a sink, such as a
                 buffer, is a copy that the main program cannot read.
             SinkError: A sink raised an error, and the environment was not reset; call ``reset`` again.
-            ValueError: The observation does not fit its space, or an info cannot be recorded.
+            ValueError: The observation does not fit its space, an info cannot be recorded, or a space of the
+                environment changed.
         """
         self._sinks.require_reachable()
         self.truncate()
         observation, info = self.env.reset(seed=seed, options=options)
+        self._require_same_spaces()
         self._recorded.begin(observation, info)
         return observation, info
 
@@ -302,8 +322,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
 
         Raises:
             SinkError: A sink raised an error, and the environments were not reset; call ``reset`` again.
-            ValueError: The mask is not valid, an observation does not fit its space, or an info cannot be
-                recorded.
+            ValueError: The mask is not valid, an observation does not fit its space, an info cannot be
+                recorded, or a space of the environments changed.
         """
         mask = (options or {}).get("reset_mask")
         chosen = None if mask is None else np.array(mask)
@@ -313,5 +333,6 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             )
         self.truncate(chosen)
         observations, infos = self.env.reset(seed=seed, options=options)
+        self._require_same_spaces()
         self._recorded.begin(observations, infos, chosen)
         return observations, infos

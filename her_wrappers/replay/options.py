@@ -40,13 +40,14 @@ SAVED = (
     "buffer_size", "n_steps", "gamma", "info_keys", "n_sampled_goal", "goal_selection_strategy",
     "termination", "prioritized",
 )  # fmt: skip
-# Removed options, each with the advice for a user who passes it
-REMOVED_ADVICE = {
-    "her_ratio": "pass n_sampled_goal=, or a Mixture that has a share of 'original'",
-    "resample_achieved_goals": "for fewer trivial goals, pass a Mixture with 'random' or 'desired'",
-    "info_format": "leave it out: functions get a list of dicts, one for each row",
-    "tensor_functions": "leave it out: functions get arrays, and device= copies the batches",
+# Removed options, each with its former default, and the advice for a user who gives another value
+REMOVED: dict[str, tuple[Json, str]] = {
+    "her_ratio": (None, "pass n_sampled_goal=, or a Mixture that has a share of 'original'"),
+    "resample_achieved_goals": (False, "for fewer trivial goals, pass a Mixture with 'random' or 'desired'"),
+    "info_format": ("list", "leave it out: functions get a list of dicts, one for each row"),
+    "tensor_functions": (False, "leave it out: functions get arrays, and device= copies the batches"),
 }
+REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
 
 
 @runtime_checkable
@@ -195,6 +196,17 @@ def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
     if _has_share(given.get("goal_selection_strategy")):
         merged["n_sampled_goal"] = given.get("n_sampled_goal")  # instead of the saved share
     return merged
+
+
+def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Json]:
+    """Return ``saved`` without removed options; raise ValueError if one of them was not at its default."""
+    options, strategy = dict(saved), given.get("goal_selection_strategy")
+    has_share = given.get("n_sampled_goal") is not None or _has_share(strategy)
+    for name, (default, advice) in REMOVED.items():
+        value = options.pop(name, default)
+        if value != default and not (name == "her_ratio" and has_share):
+            raise ValueError(f"the buffer was saved with {name}={value!r}, which was removed; {advice}")
+    return options
 
 
 def options_to_json(options: BufferOptions) -> dict[str, Json]:

@@ -40,6 +40,7 @@ from her_wrappers.replay.options import (
     option_from_json,
     options_to_json,
     relabels,
+    without_removed,
 )
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.replay.relabeling import SeenRewards
@@ -151,7 +152,7 @@ def _read_episodes(
 class Header(NamedTuple):
     """The header of a file. Spaces, options, ``first`` and ``blocks`` are validated, the others are not."""
 
-    content: dict[str, Any]  # the JSON, with default values of missing options
+    content: dict[str, Any]  # the JSON, without removed options
     spaces: list[Any]  # of observations and actions
     options: dict[str, Any]  # without demonstrations; `functions_missing` in place of functions
 
@@ -161,10 +162,12 @@ def _reading(file: ArrayFile) -> Any:
     return as_corrupt(f"{file.path} is damaged: its content is not a replay buffer")
 
 
-def _read_header(file: ArrayFile) -> Header:
+def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
+    """Return the header of a file; ``given`` are the arguments of `load`."""
     with _reading(file):
-        content = dict(file.header)
-        saved = content["options"]
+        saved = dict(file.header["options"])
+    content = file.header | {"options": without_removed(saved, given)}
+    with _reading(file):
         options: dict[str, Any] = dict.fromkeys(content["functions"], functions_missing)
         if not {"goal_selection_strategy", "termination"} >= options.keys():
             raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
@@ -187,7 +190,7 @@ def _read_header(file: ArrayFile) -> Header:
 def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        header = _read_header(file)
+        header = _read_header(file, given)
         content, saved = header.content, header.options
         with _reading(file):
             lengths = [require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]]
@@ -239,7 +242,7 @@ def _load_demonstrations(
     """Return the demonstrations in the file of a buffer with the options ``own``."""
     content = file.read("demonstrations").tobytes()
     with _as_file(content) as path, ArrayFile(path, kind=KIND, version=VERSION) as inner:
-        header = _read_header(inner)
+        header = _read_header(inner, given)
         sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
         observation_space, action_space = header.spaces
         options = options_of_demonstrations(own, **sizes)
@@ -258,7 +261,7 @@ def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Ma
     if relabeler is not None and replay.checks is not None:
         with _reading(file):
             state = content["relabeler"]
-            mode = state and state["termination"]
+            mode = state and state["termination"].removesuffix(" by default")  # of older files
             is_inspected = mode == relabeler.rule.mode and "termination" not in given
             if is_inspected:
                 replay.checks.warned = set(map(str, state["warned"]))
@@ -294,7 +297,7 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
         with _as_file(source) as path:
             return load_same(buffer, path)
     with ArrayFile(source, kind=KIND, version=VERSION) as file:
-        header = _read_header(file)
+        header = _read_header(file, {})
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
     options = buffer._replay.options
     mine = options_to_json(options) | {"demonstrations": buffer._replay.share}

@@ -6,6 +6,7 @@ import re
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from her_wrappers import EpisodeRecorder, SinkError, VectorEpisodeRecorder
@@ -146,6 +147,18 @@ def test_a_bad_reset_mask_is_an_error():
     with pytest.raises(ValueError, match=r"'reset_mask'\] must be a bool array of shape \(3,\)"):
         env.reset(options={"reset_mask": [1, 0, 0]})
     step(env)
+
+
+def test_a_space_that_changes_at_reset_is_an_error():
+    episodes = []
+    env = record(Numbered([[9]]), episodes.append)
+    step(env)
+    env.unwrapped.observation_space = spaces.Dict(place=spaces.Box(0, np.inf, (3,)))
+    with pytest.raises(ValueError, match="the observation space changed"):
+        env.reset()
+    assert [len(episode) for episode in episodes] == [1]
+    with pytest.raises(ResetNeeded):
+        step(env)
 
 
 def test_the_error_of_a_sink_has_the_result_of_the_step_and_recording_continues():

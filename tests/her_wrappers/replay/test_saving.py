@@ -9,6 +9,9 @@ from gymnasium import spaces
 
 import her_envs  # noqa: F401 - registers the environments
 from her_wrappers import CorruptFileError, Geometric, HindsightReplayBuffer, Mixture, Priority
+from her_wrappers.data.arrays import ArrayFile, write_arrays
+from her_wrappers.replay.options import REMOVED
+from her_wrappers.replay.saving import KIND, VERSION
 from tests.support.buffers import FUNCTIONS, filled, load_buffer, make_buffer, transitions, wrapped
 from tests.support.counting import (
     SPACE,
@@ -203,6 +206,20 @@ def test_warnings_are_not_repeated_after_loading_but_the_first_episodes_are_comp
     other = filled(lengths=[3] * 9)
     with pytest.warns(UserWarning, match="reward -2"):
         reloaded(other, tmp_path).add_episode(UNLIKE)
+
+
+def test_removed_options_in_older_files_are_ignored_unless_they_were_used(tmp_path):
+    buffer, path = wrapped(), tmp_path / "buffer"
+    buffer.save(path)
+    with ArrayFile(path, kind=KIND, version=VERSION) as file:
+        header, arrays = file.header, {name: file.read(name) for name in file.arrays}
+    header["options"] |= {name: default for name, (default, _) in REMOVED.items()}
+    write_arrays(path, arrays.items(), header, kind=KIND, version=VERSION)
+    assert_same_batches(buffer, load_buffer(path, None))
+    header["options"]["resample_achieved_goals"] = True
+    write_arrays(path, arrays.items(), header, kind=KIND, version=VERSION)
+    with pytest.raises(ValueError, match="resample_achieved_goals"):
+        load_buffer(path, None)
 
 
 def test_a_failed_save_leaves_the_old_file_and_the_buffer(tmp_path):
