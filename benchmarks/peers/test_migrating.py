@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from her_wrappers import HindsightReplayBuffer
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text()
@@ -52,6 +54,8 @@ def parameters(section, path):
 @pytest.mark.parametrize(("section", "path", "named"), tables())
 def test_every_parameter_is_on_the_page(section, path, named):
     there = parameters(section, path)
+    if path == "HerReplayBuffer":  # "Other parameters have the same names."
+        there -= set(inspect.signature(HindsightReplayBuffer).parameters) - set(named)
     assert set(named) <= there if path in IN_PART else set(named) == there
     assert len(named) == len(set(named))
 
@@ -70,4 +74,4 @@ def test_the_version_on_the_page_is_the_installed_one(section):
     pytest.importorskip(package)
     if find_spec("cpprb") is None:
         pytest.skip("this is not the environment of the peers")
-    assert f"{section} {version(package.replace('_', '-'))}" in PAGE
+    assert f"{section} {version(package.replace('_', '-'))}" in " ".join(PAGE.split())

@@ -82,7 +82,7 @@ def share_depends_on_step(result: Result) -> Iterator[Violation]:
     for rows in _sound(result):
         original = ~rows.is_relabeled
         of_all = np.bincount(rows.here, minlength=len(rows.must_be_sampled))
-        texts = rows.uneven(rows.here[original], of_all, _episodes(rows)[original])
+        texts = rows.uneven(rows.here[original], of_all, rows.batch[original], _episodes(rows)[original])
         yield from (Violation(f"original rows are not distributed like all rows: {text}") for text in texts)
 
 

@@ -109,6 +109,11 @@ def test_findings_do_not_depend_on_the_seed(seed):
         assert_clean(check_replay(adapter, seed=seed))
 
 
+def test_relabeling_that_depends_on_the_batch_only_is_not_said_to_depend_on_the_step():
+    report = check_replay(faulty_goals.EpisodesAreRelabeledTogether, select=["HB201", "HB204", "HB206"])
+    assert report.codes == ["HB206"]
+
+
 def test_slow_rewards_get_a_note():
     assert check_quickly(Unusual, select=["HB390"]).codes == ["HB390"]
 
