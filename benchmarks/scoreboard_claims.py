@@ -118,7 +118,7 @@ NOT_OFFERED: dict[str, dict[tuple[str, ...], str]] = {
     "sb3:StableBaselines3": {
         ("random", "geometric"): "not in the documented list of strategies",
         ("seed", "save generator"): NO_GENERATOR,
-        ("n-step", "priorities", "demonstrations"): NO_OPTION,
+        ("n-step", "priorities"): NO_OPTION,
     },
     "cpprb:Cpprb": {
         ("geometric",): "not in the documented list of strategies",
@@ -129,7 +129,6 @@ NOT_OFFERED: dict[str, dict[tuple[str, ...], str]] = {
         ("several environments",): "the buffer has one open episode",
         ("seed", "save generator"): "the generator of the goals has no seed, and the buffer cannot be saved",
         ("save",): "the class has no method for it",
-        ("demonstrations",): NO_OPTION,
         ("n-step",): "the class documents no such option; it passes undocumented arguments to `ReplayBuffer`",
     },
     "tianshou:Tianshou": {
@@ -137,14 +136,14 @@ NOT_OFFERED: dict[str, dict[tuple[str, ...], str]] = {
         ("infos",): "`compute_reward_fn` “takes 2 `np.array` arguments”",
         ("end episode",): "the class documents no method for it",
         ("seed", "save generator"): "goals come from the global generator of NumPy",
-        ("n-step", "priorities", "demonstrations"): NO_OPTION,
+        ("n-step", "priorities"): NO_OPTION,
     },
     "torchrl:TorchRL": {
         ("geometric",): "not in the documented list of strategies",
         ("several environments",): "“Episode-boundary detection currently assumes a 1D storage.”",
         ("end episode",): "the class documents no method for it",
         ("seed", "save generator"): NO_GENERATOR,
-        ("n-step", "demonstrations"): NO_OPTION,
+        ("n-step",): NO_OPTION,
         ("priorities",): "`PrioritizedSampler` raises an error with the pinned version of torch",
     },
 }

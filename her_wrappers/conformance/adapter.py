@@ -32,7 +32,6 @@ OFFERS = {
     "save generator": "a loaded buffer continues with the same random sequence",
     "n-step": "options n_steps and gamma",
     "priorities": "update_priorities and the key index",
-    "demonstrations": "option demonstrations, episodes that are kept for ever and relabeled",
 }
 """Features that an adapter can list in ``offers``. Rules that need no feature apply to every buffer."""
 
@@ -41,9 +40,7 @@ class ReplayAdapter(ABC):
     """Base class of adapters, through which `check_replay` uses a replay buffer.
 
     The constructor makes an empty buffer. ``**options`` are passed only if the adapter offers the feature
-    that needs them: ``n_steps`` and ``gamma`` for ``"n-step"``; ``prioritized=True`` for ``"priorities"``;
-    and ``demonstrations``, a `her_wrappers.Demonstrations` with a list of `her_wrappers.Episode`, for
-    ``"demonstrations"``.
+    that needs them: ``n_steps`` and ``gamma`` for ``"n-step"``; ``prioritized=True`` for ``"priorities"``.
 
     Attributes:
         name: Name and version of the buffer.

@@ -61,8 +61,6 @@ class BufferDriver:
         if "several environments" not in adapter.offers:
             self.options["num_envs"] = 1
         self.buffer = adapter(self.env, seed=self.seed, **self.options)
-        # Demonstrations, which are never evicted.
-        self.kept = list(self.env.episodes) if "demonstrations" in options else []
         self.changed_arguments: set[str] = set()
         self.changed_batches: set[str] = set()
         self._last: tuple[Any, dict[str, np.ndarray]] = {}, {}  # the last batch, and copies of its arrays

@@ -10,7 +10,6 @@ import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.conformance.oracle import StoredEpisode
-from her_wrappers.recording.episode import Episode
 
 SHIFT = 1 / 3
 """Fraction that is added to values, so that a conversion to a smaller dtype changes them."""
@@ -171,9 +170,9 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     # --- episodes ---
 
-    def episode(self, length: int, end: EndOfEpisode = "time limit") -> tuple[Episode, StoredEpisode]:
-        """Return the next episode twice: as arrays, and for the oracle as pairs (episode, code)."""
-        number = len(self.episodes)
+    def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Step]:
+        """Yield the steps of the next episode; `BufferDriver.add` appends the episode to ``episodes``."""
+        number, steps = len(self.episodes), range(length)
         desired = [(number, self.unreached + t // 2 * 2 * self.changing) for t in range(length + 1)]
         achieved = [(number, t) for t in range(length + 1)]
         if end.startswith("success"):
@@ -182,32 +181,22 @@ class ConformanceEnv(gym.Env[Any, Any]):
             {"observation": (number, t), "achieved_goal": achieved[t], "desired_goal": desired[t]}
             for t in range(length + 1)
         ]
-        is_success = [t + 1 == length and end.startswith("success") for t in range(length)]
-        infos = [{"cost": self.cost(number, t), "is_success": is_success[t]} for t in range(length)]
+        infos = [
+            {"cost": self.cost(number, t), "is_success": t + 1 == length and end.startswith("success")}
+            for t in steps
+        ]
         rewards = [
             self.reward_of_step(None, None, achieved[t + 1], desired[t + 1], infos[t]) + self.bonus
-            for t in range(length)
+            for t in steps
         ]
-        flags = not end.startswith("time"), "time" in end
-        actions = [(number, t) for t in range(length)]
-        columns = {key: np.array([info[key] for info in infos]) for key in infos[0]}
-        arrays = self.arrays_of(states), self.action(*np.transpose(actions)), np.array(rewards)
-        return (
-            Episode(*arrays, *flags, infos=columns),
-            StoredEpisode(states, actions, rewards, infos, *flags),
-        )
-
-    def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Step]:
-        """Yield the steps of the next episode; `BufferDriver.add` appends the episode to ``episodes``."""
-        arrays, numbers = self.episode(length, end)
-        for t in range(length):
+        actions, flags = [(number, t) for t in steps], (not end.startswith("time"), "time" in end)
+        episode = StoredEpisode(states, actions, rewards, infos, *flags)
+        arrays, action_rows = self.arrays_of(states), self.action(*np.transpose(actions))
+        for t in steps:
+            obs, next_obs = ({key: np.array(rows[i]) for key, rows in arrays.items()} for i in (t, t + 1))
             last = t + 1 == length
-            flags = last and numbers.terminated, last and numbers.truncated
-            obs, next_obs = (
-                {key: np.array(value[i]) for key, value in arrays.observations.items()} for i in (t, t + 1)
-            )
-            info, action = dict(numbers.infos[t]), arrays.actions[t].copy()
-            yield Transition(obs, action, numbers.rewards[t], next_obs, *flags, info), (numbers, t)
+            action, is_ended = action_rows[t].copy(), (last and flags[0], last and flags[1])
+            yield Transition(obs, action, rewards[t], next_obs, *is_ended, dict(infos[t])), (episode, t)
 
 
 def round_to_int(values: Any, limit: int = 2**31) -> np.ndarray:

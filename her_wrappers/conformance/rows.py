@@ -71,7 +71,7 @@ class Rows:
         self.columns = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
         self.batch = np.repeat(np.arange(len(batches)), [len(batch["reward"]) for batch in batches])
         self.episodes = list(env.episodes)
-        self._number_states(driver)
+        self._number_states()
         self.episode, self.step = round_to_int(self.columns["observation"][:, :2]).T
         self.goal_episode, self.goal_code = env.decode(self.columns["desired_goal"])
         numbers = self.episode, self.step, self.goal_episode, self.goal_code
@@ -96,7 +96,7 @@ class Rows:
 
     # --- the steps that were added ---
 
-    def _number_states(self, driver: BufferDriver) -> None:
+    def _number_states(self) -> None:
         """Set ``states``, ``features``, ``must_be_sampled`` and ``may_be_sampled``."""
         states = [state for each in self.episodes for state in each.states]
         self._achieved = {state["achieved_goal"]: i for i, state in enumerate(states)}
@@ -107,7 +107,7 @@ class Rows:
         length = np.array([len(each) for each in self.episodes])[episode]
 
         def of_steps(stored: Iterable[StoredEpisode]) -> Values:
-            ids = {id(each) for each in (*stored, *driver.kept)}
+            ids = set(map(id, stored))
             return np.array([id(each) in ids for each in self.episodes])[episode] & (step < length)
 
         self.must_be_sampled = must = of_steps(self.oracle.must_be_sampled())
@@ -119,7 +119,6 @@ class Rows:
             "end of the episode": np.array([kind_of_end(each) for each in self.episodes])[episode],
             "env_index": np.array([each.env for each in self.episodes])[episode],
             "age (1 oldest, 4 newest)": -(-4 * np.cumsum(must) // max(must.sum(), 1)),
-            "demonstration": episode < len(driver.kept),
             "episode": episode,
             "number": np.arange(len(states)),
         }

@@ -22,12 +22,9 @@ from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.driver import HORIZON, BufferDriver
 from her_wrappers.conformance.env import ALL_ENDS, ENDS, EndOfEpisode
 from her_wrappers.conformance.rows import Batches, Rows
-from her_wrappers.replay.options import Demonstrations
 
 CAPACITY, USED_CAPACITY = 40, 120
 """Small values of buffer_size, in transitions, so that a few episodes fill a buffer."""
-
-SHARE = 0.4  # of demonstrations in a batch
 
 Make: TypeAlias = Callable[..., BufferDriver]
 """Function that makes a driver with a new buffer; its keyword arguments are those of `BufferDriver`."""
@@ -300,7 +297,7 @@ def n_step_returns(make: Make) -> Result:
     return Result([driver.rows(10), _used(make, **options)])
 
 
-# --- priorities and demonstrations ----------------------------------------------------------------
+# --- priorities -----------------------------------------------------------------------------------
 
 
 class Round(NamedTuple):
@@ -349,19 +346,6 @@ def set_priorities(make: Make) -> Result:
         update(index[is_gone], before.step[is_gone] != 3)
     sample("after priorities are set again", marked=3)
     return Result([before, *(each.rows for each in rounds)], rounds)
-
-
-@scenario(70, "never evict demonstrations, and draw their share also in batches of one row", "demonstrations")
-def kept_demonstrations(make: Make) -> Result:
-    """Add episodes to a buffer with 8 demonstrations until it evicts some; sample small and large batches."""
-    env, given = make().env, []
-    for end in (*ENDS, *ALL_ENDS):
-        episode, numbers = env.episode(6, end)
-        given.append(episode)
-        env.episodes.append(numbers)
-    driver = make(env=env, buffer_size=USED_CAPACITY, demonstrations=Demonstrations(given, SHARE))
-    driver.add_episodes([6] * 40, ENDS).reload()
-    return Result([driver.rows(200, 1), driver.rows(24)])
 
 
 # --- random generators ----------------------------------------------------------------------------

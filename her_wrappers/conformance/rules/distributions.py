@@ -10,15 +10,15 @@ import numpy as np
 from her_wrappers.conformance.adapter import STRATEGIES
 from her_wrappers.conformance.registry import PAPER, replay_rule
 from her_wrappers.conformance.rows import ENOUGH, Rows, Values
-from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, SHARE, Result, Round
+from her_wrappers.conformance.scenarios import EQUAL_EPISODES, SCENARIOS, Result, Round
 from her_wrappers.conformance.uniformity import LIMIT, dependence, share_z
 from her_wrappers.rules import Violation
 
 PRIORITIZED_REPLAY = "Schaul et al. 2016, Prioritized Experience Replay, arXiv 1511.05952"
 
 UNIFORM = tuple(name for name, each in SCENARIOS.items() if each.number < 60)
-SMALL, PRIORITIES, DEMONSTRATIONS = "small batches", "set priorities", "kept demonstrations"
-RELABELED = tuple(name for name in (*UNIFORM, PRIORITIES, DEMONSTRATIONS) if name != SMALL)
+SMALL, PRIORITIES = "small batches", "set priorities"
+RELABELED = tuple(name for name in (*UNIFORM, PRIORITIES) if name != SMALL)
 OTHERS = (EQUAL_EPISODES, "ends of episodes", "used buffer")
 
 PARTS = 8  # of the states that can be chosen as a goal
@@ -78,7 +78,7 @@ def share_of_small_batches(result: Result) -> Iterator[Violation]:
     source="hill-a/stable-baselines issue 578",
 )
 def share_depends_on_step(result: Result) -> Iterator[Violation]:
-    """Steps of some kind, such as those of a priority or of demonstrations, are relabeled more often."""
+    """Steps of some kind, such as those of a priority, are relabeled more often."""
     for rows in _sound(result):
         original = ~rows.is_relabeled
         of_all = np.bincount(rows.here, minlength=len(rows.must_be_sampled))
@@ -140,19 +140,6 @@ def reward_row_by_row(result: Result) -> Iterator[Violation]:
     (rows,) = result.rows
     if rows.env.reward_calls > len(rows) / 4:
         yield Violation(f"compute_reward was called {rows.env.reward_calls} times for {len(rows)} rows")
-
-
-@replay_rule(
-    "HB901",
-    (DEMONSTRATIONS,),
-    fix="take the given share of each batch from the demonstrations, also in batches of one row",
-    source="Ball et al. 2023, RLPD, section 4.1, arXiv 2302.02948: a fixed share of each batch",
-)
-def demonstration_share(result: Result) -> Iterator[Violation]:
-    """The share of demonstrations in a batch differs from the given share."""
-    for rows in result.rows if len(_sound(result)) == len(result.rows) else ():
-        chosen = rows.features["demonstration"][rows.here]
-        yield from _wrong_share(rows, chosen, SHARE, "demonstrations")
 
 
 # --- goals of relabeled rows ----------------------------------------------------------------------

@@ -38,7 +38,7 @@ OURS = [
     ours(OursOnDevice, "recompute", ["future", "random"]),
 ]
 """Adapters of our buffers, of which some use only a few strategies, which saves time."""
-IN_DEFAULT_TESTS = ("Full", "Demonstrated", "Unusual", "Ring", "PrioritizedCopies", "Ours")
+IN_DEFAULT_TESTS = ("Full", "Unusual", "Ring", "PrioritizedCopies", "Ours")
 """Tests of these correct buffers are quick; the others are slow."""
 
 SEEDS = [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(30)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.support.replay_specimens.reference import Demonstrated, Full, Reference
+from tests.support.replay_specimens.reference import Full, Reference
 
 
 class Unusual(Reference):
@@ -195,4 +195,4 @@ class PrioritizedCopies(Reference):
 
 
 PRIORITIZED = [StratifiedPriorities, SystematicPriorities, PrioritizedCopies]
-CORRECT = [Full, Demonstrated, Unusual, NoTerminations, SamplesOpenEpisodes, Ring, *PRIORITIZED]
+CORRECT = [Full, Unusual, NoTerminations, SamplesOpenEpisodes, Ring, *PRIORITIZED]

@@ -1,8 +1,8 @@
-"""Buffers with one fault in their priorities or in the share of demonstrations."""
+"""Buffers with one fault in their priorities."""
 
 import numpy as np
 
-from tests.support.replay_specimens.reference import Demonstrated, Full
+from tests.support.replay_specimens.reference import Full
 
 
 class PriorityDecidesRelabeling(Full, code="HB204", scenario="set priorities"):
@@ -66,35 +66,3 @@ class PrioritiesAreScaledInPlace(Full, code="HB607", scenario="set priorities"):
     def update_priorities(self, index, priorities):
         super().update_priorities(index, priorities)
         priorities += 1e-6
-
-
-# --- demonstrations --------------------------------------------------------------------------------
-
-
-class NumberOfDemonstrationsIsRoundedDown(Demonstrated, code="HB770"):
-    """In batches of one row, none is ever sampled."""
-
-    def is_demonstration(self, i, batch_size):
-        return i < int(batch_size * self.share)
-
-
-class ShareOfDemonstrationsIsThatOfTheirSteps(Demonstrated, code="HB901"):
-    def is_demonstration(self, i, batch_size):
-        others = len(self.others.rows)
-        return self.rng.random() < others / (others + len(self.rows))
-
-
-class DemonstrationsAreEvicted(Demonstrated, code="HB770"):
-    """Demonstrations are the first episodes of the buffer."""
-
-    def demonstrate(self, episode, buffer=None):
-        super().demonstrate(episode, self)
-
-    def is_demonstration(self, i, batch_size):
-        return False
-
-
-class DemonstrationsAreNotRelabeled(Demonstrated, code="HB204", scenario="kept demonstrations"):
-    def demonstrate(self, episode, buffer=None):
-        super().demonstrate(episode, buffer)
-        self.others.k = 0

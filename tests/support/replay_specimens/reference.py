@@ -46,7 +46,7 @@ class Reference(ReplayAdapter):
     """
 
     name, samples_open_episodes, evicts = "reference", False, "episodes"
-    offers = frozenset(OFFERS) - {"geometric", "n-step", "priorities", "demonstrations"}
+    offers = frozenset(OFFERS) - {"geometric", "n-step", "priorities"}
 
     def __init_subclass__(cls, code="", scenario=""):
         if code:
@@ -220,36 +220,4 @@ class Reference(ReplayAdapter):
 class Full(Reference):
     """`Reference`, checked with n-step returns and priorities too."""
 
-    offers = frozenset(OFFERS) - {"geometric", "demonstrations"}
-
-
-class Demonstrated(Reference):
-    """`Reference` with a second `Reference` for demonstrations."""
-
-    offers = Reference.offers | {"demonstrations"}
-    part = Reference
-
-    def __init__(self, *arguments, buffer_size, demonstrations=None, **options):
-        super().__init__(*arguments, buffer_size=buffer_size, **options)
-        self.others, self.share = self.part(*arguments, buffer_size=1000, **options), 0.0
-        if demonstrations is not None:
-            self.share = demonstrations.share
-            for episode in demonstrations.episodes:
-                self.demonstrate(episode)
-
-    def demonstrate(self, episode, buffer=None):
-        for t, reward in enumerate(episode.rewards):
-            states = [{key: each[s] for key, each in episode.observations.items()} for s in (t, t + 1)]
-            flags = [flag and t + 1 == len(episode) for flag in (episode.terminated, episode.truncated)]
-            info = {key: each[t] for key, each in episode.infos.items()}
-            (buffer or self.others).add(states[0], episode.actions[t], reward, states[1], *flags, info)
-
-    def sample_row(self, i, batch_size):
-        buffer = self.others if self.is_demonstration(i, batch_size) else super()
-        return buffer.sample_row(i, batch_size)
-
-    def is_demonstration(self, i, batch_size):
-        return self.rng.random() < self.share
-
-    def state(self):
-        return super().state() | {"others": self.others}
+    offers = frozenset(OFFERS) - {"geometric"}
