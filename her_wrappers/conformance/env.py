@@ -85,7 +85,6 @@ class ConformanceEnv(gym.Env[Any, Any]):
         self.kind, self.sparse, self.costs, self.bonus, self.changing = kind, sparse, costs, bonus, changing
         self.unreached = 1000 if kind == "vector" else 200  # the smallest code of desired goals
         self.episodes: list[StoredEpisode] = []  # by number, also those that are no longer stored
-        self.reward_calls = 0
 
     # --- arrays of numbers: each argument is an integer or a (B,) array ---
 
@@ -134,11 +133,10 @@ class ConformanceEnv(gym.Env[Any, Any]):
     # --- the functions of the environment ---
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the reward of each pair of goals, and count the call in ``reward_calls``.
+        """Return the reward of each pair of goals.
 
         ``info`` is an info, a list of infos or a dict of columns, with the key ``cost`` if ``costs`` is set.
         """
-        self.reward_calls += 1
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
         costs: Any = 0.0
         if self.costs:

@@ -128,20 +128,6 @@ def rows_depend(result: Result) -> Iterator[Violation]:
             yield Violation("all relabeled rows of a step have the same goal", severity="error")
 
 
-@replay_rule(
-    "HB390",
-    (EQUAL_EPISODES,),
-    severity="info",
-    fix="call compute_reward once for all relabeled rows",
-    source="Gymnasium-Robotics: compute_reward takes batches of goals",
-)
-def reward_row_by_row(result: Result) -> Iterator[Violation]:
-    """compute_reward is called for single rows or a few rows, which is correct but slow."""
-    (rows,) = result.rows
-    if rows.env.reward_calls > len(rows) / 4:
-        yield Violation(f"compute_reward was called {rows.env.reward_calls} times for {len(rows)} rows")
-
-
 # --- goals of relabeled rows ----------------------------------------------------------------------
 
 

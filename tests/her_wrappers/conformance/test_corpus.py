@@ -15,7 +15,7 @@ from tests.support.replay_specimens import (  # noqa: F401
     faulty_storage,
     faulty_values,
 )
-from tests.support.replay_specimens.correct import CORRECT, Unusual
+from tests.support.replay_specimens.correct import CORRECT
 from tests.support.replay_specimens.reference import FAULTS, Reference, check_quickly, fewer_rows
 
 FAILURES = {"HB001", "HB002", "HB003", "HB004"}
@@ -114,15 +114,11 @@ def test_relabeling_that_depends_on_the_batch_only_is_not_said_to_depend_on_the_
     assert report.codes == ["HB206"]
 
 
-def test_slow_rewards_get_a_note():
-    assert check_quickly(Unusual, select=["HB390"]).codes == ["HB390"]
-
-
 def test_every_statistical_rule_and_every_aspect_and_scenario_has_a_specimen():
     found = {code for _, code, _ in FAULTS}
     number = {code: int(code[3:]) for code in REPLAY_RULES}
     aspects = {code for code in REPLAY_RULES if code[2] in "13457" and number[code] < 80}
-    assert found >= REPLAY_RULES.keys() - aspects - FAILURES - {"HB390"}
+    assert found >= REPLAY_RULES.keys() - aspects - FAILURES
     assert {code[2] for code in found} >= set("13457")
     simple, others = range(1, 9), (20, 21, 22, 23, 24, 25, 27, 28, 30, 31, 50)
     assert {number[code] for code in found & aspects} >= {*simple, *others}

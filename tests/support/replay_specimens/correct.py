@@ -8,8 +8,8 @@ from tests.support.replay_specimens.reference import Full, Reference
 class Unusual(Reference):
     """Relabeled rows come first, in a number that is rounded randomly; no transition is in a batch twice.
 
-    Batches have float32 rewards, float flags and read-only arrays. compute_reward is called for each row,
-    which is slow (HB390, a note). The strategy episode may choose the first state, and random evicted goals.
+    Batches have float32 rewards, float flags and read-only arrays. The strategy episode may choose the first
+    state, and random evicted goals.
     """
 
     goals = ()
@@ -43,10 +43,6 @@ class Unusual(Reference):
 
     def state(self):
         return super().state() | {"goals": self.goals}
-
-    def rewards(self, batch, infos):
-        goals = zip(batch["next_achieved_goal"], batch["desired_goal"], infos, strict=True)
-        return np.array([self.env.compute_reward(*row) for row in goals])
 
 
 class RecomputesOriginalRewards(Reference):
