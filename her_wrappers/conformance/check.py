@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import warnings
 from collections import defaultdict
@@ -80,10 +79,6 @@ def check_replay(
         not_exercised=tuple(gap for gap in gaps if gap.reason not in OFFERS.values()),
         not_offered=tuple(gap for gap in gaps if gap.reason in OFFERS.values()),
     )
-
-
-class StoppedError(BaseException):
-    """A scenario exceeded its time limit. Adapters that catch Exception do not catch this BaseException."""
 
 
 class ScenarioResults:
@@ -179,7 +174,7 @@ def _is_simple(name: str) -> bool:
 
 
 def call_within(seconds: float, function: Callable[[], Result]) -> Result:
-    """Return the result of a function, called in a thread without warnings; stop it after ``seconds``."""
+    """Return the result of a function, called in a thread without warnings; raise HB004 after ``seconds``."""
     future: Future[Any] = Future()
 
     def call() -> None:
@@ -195,9 +190,6 @@ def call_within(seconds: float, function: Callable[[], Result]) -> Result:
         thread.start()
         thread.join(seconds)
         if thread.is_alive():
-            stop = ctypes.pythonapi.PyThreadState_SetAsyncExc  # raises at the next Python instruction
-            stop(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StoppedError))
-            thread.join(1)
             raise ScenarioError("HB004", f"the scenario did not end within {seconds:g} seconds")
     try:
         result: Result = future.result()
