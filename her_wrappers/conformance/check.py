@@ -25,7 +25,8 @@ OPTIONS = {
     "bonus": "rewards with a bonus",
     "costs": "rewards with costs",
 }
-"""Options of `ConformanceEnv`, each with the name of the scenario that tests only this option."""
+"""Options of `ConformanceEnv`, each with the name of the scenario that tests only this option. In scenarios
+after these, an option is used if its own scenario has no fault."""
 
 
 def check_replay(
@@ -108,13 +109,10 @@ class ScenarioResults:
     def run(self, names: set[str]) -> None:
         """Run the scenarios ``names`` and those that they need, as far as the adapter offers their features.
 
-        The first scenario always runs. If its rows mix several steps, or if a scenario exceeds its time
-        limit, no further scenario is run.
+        The first scenario and those of `OPTIONS` always run. If the rows of the first one mix several steps,
+        or if a scenario exceeds its time limit, no further scenario is run.
         """
-        names = {EQUAL_EPISODES, *names}
-        if not all(map(_is_simple, names)):
-            names |= set(OPTIONS.values())
-        stop = ""
+        names, stop = {EQUAL_EPISODES, *OPTIONS.values(), *names}, ""
         for name, scenario in SCENARIOS.items():
             if name in names and scenario.offers <= self.adapter.offers:
                 if stop:
@@ -125,10 +123,15 @@ class ScenarioResults:
     def _run(self, name: str) -> str:
         """Run a scenario and compare its rows; return why no further scenario can run, or an empty text."""
         drivers: list[BufferDriver] = []
-        options = {} if _is_simple(name) else self._options()
+        works = {key: name in self.results and self.results[name].is_clean for key, name in OPTIONS.items()}
+        # If goals change, a recomputed reward of an original row differs from the recorded one.
+        works["changing"] &= works["bonus"]
+        # With termination="success", a reward other than 0 and -1 would have no meaning.
+        bonus = -0.25 * (works["bonus"] and self.adapter.termination != "success")
 
         def make(**arguments: Any) -> BufferDriver:
-            drivers.append(BufferDriver(self.adapter, seed=self.seed, **{"env": options, **arguments}))
+            given = {"env": works | {"bonus": bonus}, **arguments}
+            drivers.append(BufferDriver(self.adapter, seed=self.seed, **given))
             return drivers[-1]
 
         try:
@@ -158,19 +161,6 @@ class ScenarioResults:
             return ""
         self._reasons[name] += ", so no further scenario was run"
         return self._reasons[name]
-
-    def _options(self) -> dict[str, Any]:
-        """Return arguments of `ConformanceEnv`; an option is on if the scenario on it has no fault."""
-        works = {key: name in self.results and self.results[name].is_clean for key, name in OPTIONS.items()}
-        # If goals change, a recomputed reward of an original row differs from the recorded one.
-        works["changing"] &= works["bonus"]
-        # With termination="success", a reward other than 0 and -1 would have no meaning.
-        return works | {"bonus": -0.25 * (works["bonus"] and self.adapter.termination != "success")}
-
-
-def _is_simple(name: str) -> bool:
-    """Return whether a scenario sets the options of `ConformanceEnv` itself, as those up to number 7 do."""
-    return SCENARIOS[name].number <= 7
 
 
 def call_within(seconds: float, function: Callable[[], Result]) -> Result:

@@ -23,7 +23,7 @@ def test_every_rule_explains_itself():
 def test_a_report_counts_the_episodes_that_its_scenarios_added():
     report = check_replay(Reference, select=["HB401", "HB402"], seed=3)
     assert (report.target, report.seed) == ("reference", 3)
-    assert (report.episodes, report.steps, report.successes) == (200 + 60, 200 * 6 + 60 * 5, 24)
+    assert (report.episodes, report.steps, report.successes) == (200 + 60 + 36, 1200 + 300 + 36 * 8, 24)
 
 
 def test_a_scenario_runs_outside_of_a_check():
