@@ -58,8 +58,8 @@ def check_replay(
         The report, which counts the episodes of all scenarios; call ``report.raise_if_errors()`` in a test.
 
     Raises:
-        TypeError: ``adapter`` is not a subclass of `ReplayAdapter`, does not define all abstract methods, or
-            has a ``name`` that is not a str or ``offers`` that are not a set.
+        TypeError: ``adapter`` is not a subclass of `ReplayAdapter`, or its ``name`` is not a str, or its
+            ``offers`` are not a set.
         ValueError: The adapter offers an unknown feature or no strategy, or has an unknown ``termination`` or
             ``evicts``; a rule code is unknown; or ``seed`` is not an integer >= 0.
     """

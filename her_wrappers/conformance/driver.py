@@ -143,10 +143,7 @@ class BufferDriver:
             raise ScenarioError("HB002", f"sample() returned a dict without the keys {', '.join(missing)}")
         arrays = {}
         for key, shape in (needed | {key: () for key in OPTIONAL_KEYS if key in batch}).items():
-            try:
-                arrays[key] = array = np.array(batch[key])
-            except Exception as error:  # anything that the conversion of a user's object raises
-                raise ScenarioError("HB003", f"{key!r} cannot be converted to an array: {error}") from error
+            arrays[key] = array = np.array(batch[key])
             if array.shape != (rows, *shape):
                 raise ScenarioError("HB003", f"{key!r} has shape {array.shape}, not {(rows, *shape)}")
             if array.dtype.kind not in "fiub":

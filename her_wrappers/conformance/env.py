@@ -102,7 +102,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
         """Return the episodes and the codes of goals, two (B,) int64 arrays, rounded to integers."""
         goals = np.asarray(goals)
         if self.kind == "discrete":
-            episode, code = np.divmod(round_to_int(goals, 2**62), CODES)
+            episode, code = np.divmod(round_to_int(goals), CODES)
             return episode, code
         if self.kind == "vector":
             return round_to_int(goals[..., 0] - SHIFT), round_to_int(goals[..., 1])
@@ -197,12 +197,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
             yield Transition(obs, action, rewards[t], next_obs, *is_ended, dict(infos[t])), (episode, t)
 
 
-def round_to_int(values: Any, limit: int = 2**31) -> np.ndarray:
-    """Return rounded values, int64; -1 for NaN and too large floats, 0 for too large unsigned integers."""
-    values = np.asarray(values)
-    if values.dtype.kind == "f":
-        values = values.astype(np.float64)
-        values = np.where(np.abs(values) < limit, np.rint(values), -1)  # False for NaN
-    if values.dtype.kind == "u":
-        values = np.where(values < limit, values, 0)
-    return np.asarray(values.astype(np.int64))
+def round_to_int(values: Any) -> np.ndarray:
+    """Return rounded values, int64; -1 for NaN and for numbers that float64 cannot represent exactly."""
+    values = np.asarray(values, np.float64)
+    return np.asarray(np.where(np.abs(values) < 2**53, np.rint(values), -1).astype(np.int64))

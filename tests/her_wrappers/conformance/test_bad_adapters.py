@@ -11,15 +11,10 @@ from her_wrappers.rules import ReportError
 from tests.support.replay_specimens.reference import Full, Reference, check_quickly
 
 
-class Incomplete(ReplayAdapter):
-    name, offers = "incomplete", frozenset({"future"})
-
-
 @pytest.mark.parametrize(
     ("adapter", "error", "message"),
     [
         (3, TypeError, "got 3"),
-        (Incomplete, TypeError, "define __init__, add, sample"),
         (type("Empty", (Reference,), {"offers": set()}), ValueError, "Empty.offers"),
         (type("Odd", (Reference,), {"offers": {"futur"}}), ValueError, "unknown feature 'futur'"),
         (type("Odd", (Reference,), {"termination": "keeps"}), ValueError, "got 'keeps'"),
