@@ -16,11 +16,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 0 auto; p
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 td, th { padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #8888; }
 img { max-width: 100%; height: auto; }
-.finding { border-left: .35rem solid #888; padding: .1rem 1rem; margin: 1rem 0; overflow-wrap: anywhere; }
-.error { border-color: #b00020; } .warning { border-color: #c77700; }
-.finding code { white-space: nowrap; } .finding h3 { margin: .5rem 0; font-size: 1rem; }
-.pictures { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 """
 
 
