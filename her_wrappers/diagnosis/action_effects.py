@@ -153,8 +153,6 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         return None
     where = f"in {len(part) / (len(part) + len(others)):.1%} of the episodes"
     where += f" (the last, from {part.min()} on)" if part.min() > others.max() else ""
-    if -2 * other**2 < effect * other < -0.5 * other**2:
-        return component, f"{where}, the effect on the state has the opposite sign"
     episode = np.arange(len(block)).repeat(block.lengths)
     used = [actions[np.isin(episode, each), component] for each in (part, others)]
     ranges = [f"(actions from {each.min():.3g} to {each.max():.3g})" for each in used]

@@ -37,11 +37,7 @@ DIAGNOSIS_RULES = RuleSet(
         ("GD603 GD606 GD607", "GD605"),
     ),
 )
-"""All rules of the diagnosis, with the order of their families in a report: possible causes before effects.
-
-Faults of the recorded data (GD5xx) can cause findings of all other families. Findings on the metrics of
-learning (GD6xx) are only effects.
-"""
+"""All rules of the diagnosis. In a report, families with possible causes come before those with effects."""
 
 rule = DIAGNOSIS_RULES.rule
 """Decorator that registers a function of `Facts` as the check of a rule; see `RuleSet.rule`."""
@@ -80,9 +76,9 @@ class Facts:
     moves: np.ndarray  # (n,) float64, largest distance of the achieved goal from that of the first state
     is_observation_moved: np.ndarray  # (n,) bool, whether the observation without goals ever changes
     start_distances: np.ndarray  # (n,) float64, distance of achieved and desired goal in the first state
-    episode_hashes: np.ndarray  # (n,) uint64, of the first observation without its goals, and all actions
-    start_hashes: np.ndarray  # (n,) uint64, of the first observation with its goals
-    end_hashes: np.ndarray  # (n,) uint64, of the last observation with its goals
+    episode_hashes: np.ndarray  # (n,) int64, of the first observation without its goals, and all actions
+    start_hashes: np.ndarray  # (n,) int64, of the first observation with its goals
+    end_hashes: np.ndarray  # (n,) int64, of the last observation with its goals
     # The columns of the steps
     rewards: np.ndarray  # (T,) float32; 0 instead of NaN and infinity
     flags: np.ndarray  # (T,) int8, success flag of each step; -1 where it was not recorded
@@ -304,11 +300,6 @@ class Facts:
     def tolerance(self) -> float:
         """Goals within this distance count as equal: `radius`, or nearly 0 if no step succeeded."""
         return self.radius if self.success.any() else 1e-6 * float(self.goal_width.max(initial=0))
-
-    @property
-    def is_trivial(self) -> np.ndarray:
-        """(T,) bool, whether the goal of `future_distances` was at most `tolerance` away before the step."""
-        return np.asarray(self.future_distances <= self.tolerance)
 
     @cached_property
     def steps_needed(self) -> np.ndarray:

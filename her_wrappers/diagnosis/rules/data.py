@@ -34,8 +34,7 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD303",
     fix="record or train with one reward_type; a buffer must not be filled from both",
-    threshold="at least 5 % of the episodes of each kind; dense values of -0.1 and sparse values of -1 "
-    "contradict each other in one critic",
+    threshold="at least 5 % of the episodes of each kind: -0.1 and -1 contradict each other in one critic",
     needs=("episodes",),
 )
 def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
@@ -52,9 +51,8 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD304",
     fix="change the sign: minus the distance, or -1 for a missed and 0 for a reached goal",
-    threshold="a lower mean reward of successes than of other steps, if rewards rise with the distance; a "
-    "correlation of reward and distance above 0.5; or two rewards, of which the higher one is given at "
-    "larger distances only",
+    threshold="successes have a lower mean reward than other steps, and rewards rise with the distance; "
+    "rewards and distances correlate above 0.5; or the higher of two rewards is given only farther away",
     needs=("episode",),
 )
 def reward_prefers_misses(facts: Facts) -> Iterator[Violation]:
@@ -127,7 +125,7 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
     meaning="Components of the observation are larger than the others by orders of magnitude, or goals are "
     "too large for the resolution of float32.",
     fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
-    threshold="a magnitude of 10,000: such an input hides all others in the first layer of a network; or a "
+    threshold="a magnitude of 10,000, which hides all other inputs in the first layer of a network; or a "
     "resolution of float32 above a fifth of the median motion of a step",
     source="openai/baselines her/normalizer.py; HighwayEnv #473",
     needs=("episode",),
@@ -159,9 +157,8 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
     "GD504",
     fix="give each environment, worker and restart its own seed, for the first reset only; add each episode "
     "once",
-    threshold="5 % of the episodes of at least 5 steps equal an earlier episode in their first observation "
-    "and all actions; or (a warning) at most half of at least 20 starts with their goals are different, "
-    "although starts are not integers, and neither all starts nor all goals are equal",
+    threshold="5 % of the episodes of at least 5 steps equal an earlier one in their first observation and "
+    "all actions; or (a warning) at most half of at least 20 starts with goals differ, though both vary",
     needs=("episodes",),
 )
 def episodes_repeated(facts: Facts) -> Iterator[Violation]:
@@ -194,15 +191,11 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD507",
     fix="record flag, reward and both goals of the state after the step, in one unit and without rounding",
-    threshold="the distances of the step before or after explain flags or rewards with less than a quarter "
-    "of the errors of the distances of the same step (at least 5); steps succeed, but all rewards are equal; "
-    "no step succeeds, but one has the reward of a success, or 10 % of the episodes end at 1 % of the "
-    "distance at the start; 30 % of the failed steps are nearer than the median success, in each component; "
-    "an offset or a linear function of achieved goals explains successes with less than a quarter of the "
-    "errors of the distance; both goals are equal in all states; a quarter of the successes have the lower "
-    "of two rewards, a quarter of the higher rewards have no success, and so have whole episodes; or (a "
-    "warning) flags and rewards have different radii, or goals are multiples of 0.1, 0.01 or 0.001, and the "
-    "distances of successes and misses overlap by such a small number",
+    threshold="distances of the step before or after, an offset, or a linear function of achieved goals "
+    "explains successes or rewards with under a quarter of the errors of the distance (at least 5); goals "
+    "are reached, but no flag is set, or all rewards are equal; 30 % of the failed steps are nearer than the "
+    "median success; both goals are always equal; a quarter of the successes have the lower of two rewards, "
+    "and vice versa; or (a warning) flags and rewards have different radii, or goals are rounded",
     needs=("episodes",),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
@@ -335,9 +328,8 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     "one, or the goal of the previous episode in the first rows.",
     fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
     "episode at each reset",
-    threshold="in half of the episodes, a step after the first moves the achieved goal by a tenth of the "
-    "median distance to the goal at the start, and by 3 times the motion in adjacent and in most other "
-    "steps; integer states count only if the desired goal changes, too; or 70 % of the episodes begin with "
+    threshold="in half of the episodes, the achieved goal jumps by a tenth of the median distance at the "
+    "start, and by 3 times the motion of adjacent and most other steps; or 70 % of the episodes begin with "
     "the last goal of the previous episode, but not with its last state, and end with another goal",
     needs=("episodes", "components"),
 )
@@ -379,11 +371,10 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
     severity="warning",
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or another effect is meant, the observation must show it; use one unit and order of actions",
-    threshold="actions of a step up to 3 steps before or after explain 80 % of the variance of a change of "
-    "the state, leave at most half of the variance that the actions of the same step leave, and, if they are "
-    "earlier, explain more than the state before the change; or the effects of a component in episodes form "
-    "two narrow groups of at least a tenth, whose medians differ by a factor of 2 or in sign, with at most "
-    "5 % of the effects between them, and no function of the first or of the mean state predicts the group",
+    threshold="actions up to 3 steps before or after explain 80 % of the variance of a change of the state, "
+    "and leave at most half of the variance that the actions of the same step leave; or the effects of a "
+    "component form two narrow groups of episodes, with medians that differ by a factor of 2 or in sign, and "
+    "the state does not show which",
     needs=("episodes",),
 )
 def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
@@ -406,8 +397,7 @@ def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     severity="warning",
     fix="put what determines the achieved goal, such as the position of the object, into 'observation'",
     threshold="predictions from the observation explain less than 25 % of the variance of the goal in other "
-    "episodes, and either states with nearly equal observations have different goals, or the goal does not "
-    "move while all other values change",
+    "episodes, and states with nearly equal observations have different goals, or only the goal never moves",
     needs=("episodes", "unsolved"),
 )
 def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
@@ -451,10 +441,9 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
 @rule(
     "GD512",
     fix="store whole episodes, and no rows that only fill an array",
-    threshold="half of the episodes begin with the last state and the goal of one of the 16 episodes before, "
-    "though goals vary; or a quarter of the episodes have the largest length and end with 3 or more steps of "
-    "one state and one action, in different numbers, and these steps have other rewards (by a tenth of their "
-    "range) or flags than the step before",
+    threshold="half of the episodes begin with the last state and the goal of one of the 16 before, though "
+    "goals vary; or a quarter of the episodes end with 3 or more equal states and actions, in different "
+    "numbers, but with other rewards or flags than the step that led to the state",
     needs=("episodes",),
 )
 def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:

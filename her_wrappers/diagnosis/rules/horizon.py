@@ -17,9 +17,7 @@ FEW_SUCCESSES = 5
     "GD401",
     fix="raise gamma to at least 1 - 1 / (number of steps until a success)",
     threshold="a horizon below the median number of steps until the first success (a warning), or below a "
-    "third of it (an error): then a success changes the value of the start by less than "
-    "gamma^(3 / (1 - gamma)) = 5 %. In episodes without a success, the number is estimated from the "
-    "distance to the goal and the largest step seen",
+    "third of it (an error); without a success, estimated from the distance and the largest step seen",
     needs=("episodes", "gamma", "unsolved"),
 )
 def discount_too_short(facts: Facts) -> Iterator[Violation]:
@@ -40,9 +38,8 @@ def discount_too_short(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD402",
     fix="raise the time limit: max_steps= of the environment, or max_episode_steps= of gym.make",
-    threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the time "
-    "limit (an error); or the median success comes after 80 % of the limit, and fewer than 90 % of the "
-    "episodes succeed (a warning)",
+    threshold="in 50 % of the episodes the goal is farther away than the largest step seen times the limit "
+    "(an error); or the median success comes after 80 % of the limit, with under 90 % successes (a warning)",
     needs=("episodes", "unsolved"),
 )
 def time_limit_too_short(facts: Facts) -> Iterator[Violation]:
@@ -92,8 +89,7 @@ def one_step_episodes(facts: Facts) -> Iterator[Violation]:
     "state is 0.",
     fix="return truncated=True, terminated=False at the time limit, or pass max_episode_steps= to "
     "gym.register",
-    threshold="90 % of the failed episodes that terminate do so at the largest length, and no failed episode "
-    "of this length is truncated; shorter episodes may be truncated, such as by the end of an epoch",
+    threshold="90 % of the failed episodes that terminate do so at the largest length, none truncated",
     source="arXiv 1712.00378; checker rule GE208",
     needs=("episodes", "success"),
 )

@@ -55,9 +55,7 @@ def _largest_reward(facts: Facts) -> float:
     "high that the entropy outweighs the rewards.",
     fix="keep the temperature constant (sac, tqc: --agent temperature=0.05 --agent learn_temperature=false)",
     threshold="a temperature below 0.005 (a warning) or 0.0001 (an error), relative to the largest absolute "
-    "reward. On FetchPush it fell to 0.001, and the success rate stayed below 0.1 for 210,000 steps; with "
-    "the constant temperature 0.05 the task was solved after 100,000. Above 10, one unit of entropy is worth "
-    "ten steps",
+    "reward; or above 10, where one unit of entropy is worth ten steps",
     source="SAC: arXiv 1812.05905; docs/results/ablation.md",
     needs=("history", "unsolved"),
 )
@@ -96,8 +94,8 @@ def critic_settles_without_success(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD606",
     fix="update the agent more often (--updates-per-step 0.5); enlarge the batches (--batch-size 256)",
-    threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); "
-    "the default of `her train` is 32, and that of openai/baselines is 102",
+    threshold="fewer than 5 sampled transitions for each step (a warning), fewer than 1 (an error); the "
+    "default of `her train` is 32",
     source="openai/baselines her/experiment/config.py: 40 updates of 256 x 19 for 38 episodes of 50 steps",
     needs=("history", "unsolved"),
 )
@@ -159,10 +157,9 @@ def losses_not_finite(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD609",
     fix="omit the option, so that its default is used",
-    threshold="a warning for fewer than 20 % relabeled transitions, for a horizon 1 / (1 - gamma) of over "
-    "1,000 steps and 20 times the episode length, and outside the usual range that her_agents declares with "
-    "the option; an error for no relabeled transitions with sparse rewards, for gamma 1, and beyond 10 times "
-    "the range",
+    threshold="fewer than 20 % relabeled transitions, a horizon 1 / (1 - gamma) of over 1,000 steps and 20 "
+    "times the episode length, or a value outside the usual range that her_agents declares; an error for no "
+    "relabeled transitions with sparse rewards, for gamma 1, and beyond 10 times the range",
     needs=("options", "unsolved"),
 )
 def option_far_from_default(facts: Facts) -> Iterator[Violation]:
