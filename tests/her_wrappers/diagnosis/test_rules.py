@@ -383,7 +383,6 @@ SOLVED = {"history": history(success_rate=[1.0] * 10)}
         ("GD609 error gamma", healthy, DEFAULTS | {"gamma": 1.0}),
         ("GD609 warning gamma", healthy, DEFAULTS | {"gamma": 0.9995}),
         ("GD609 warning goal_selection_strategy", healthy, {"relabeled_share": 0.1}),
-        ("", healthy, {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.4, 40).clip(0, 0.2)))}),
     ],
 )
 def test_the_finding_about_a_run_is_this_one(expected, make, options):
