@@ -17,10 +17,7 @@ the state to the actions that may explain it, which are negative for earlier act
 
 
 def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] | None:
-    """Return the actions, (T, A), and a list of the achieved goals and the observations, each (S, K).
-
-    Return None if an array has more than 1,000 components, such as an image, or if actions are not floats.
-    """
+    """Return actions, (T, A), and a list of goals and observations, (S, K); None for images or Discrete."""
     leaves, (achieved, _, others) = leaf_arrays(block.actions), split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
     if any(leaf[0].size > 1000 for leaf in observed) or any(leaf.dtype.kind != "f" for leaf in leaves):
@@ -34,15 +31,13 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
 
     ``effects``, (2, A) float64, has for each of A components of the actions the largest correlation with a
     change of the achieved goal (row 0), or of any component of the state (row 1), in the same step or the
-    next. Correlations that chance can explain are 0; a component that is constant in each episode has NaN.
-
+    next: 0 if chance can explain it, NaN for a component that is constant in each episode.
     ``shares[lag]``, for each of `LAGS`, is the largest share of the variance of a change that the actions
     ``lag`` steps later explain in a linear regression. With a negative lag, changes that the state before
     them explains as well do not count, since this state shows actions that take effect later.
 
-    Absolute values of actions and of changes are tried too. Episode means are subtracted first, since an
-    action that is repeated in a whole episode proves nothing. The result is None for image observations, for
-    actions that are not floats, and for fewer than `MIN_STEPS` steps.
+    Absolute values are tried too. Episode means are subtracted, since an action that is repeated in a whole
+    episode proves nothing. The result is None if `_actions_and_states` is, or for too few steps.
     """
     found, margin = _actions_and_states(block), LAGS[-1]  # steps near the ends of episodes are left out
     counts = np.maximum(block.lengths - 2 * margin, 0)
@@ -87,10 +82,9 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
 def _episode_effects(block: Episodes, actions: np.ndarray, states: np.ndarray) -> np.ndarray:
     """Return the effects of A components of the actions on changes of K of the state, (2, episodes, A, K).
 
-    The first is the coefficient in a linear regression in an episode, and the second this coefficient for
-    standardized columns. Steps in which the state jumps, such as an angle that wraps, are left out. The
-    coefficient is NaN if the regression explains less than half of the variance of the change, since a robot
-    can be blocked, and if the components have no separate effects.
+    These are the coefficients of a linear regression in each episode, and those for standardized columns;
+    NaN if the regression explains less than half of the variance, since a robot can be blocked, or if the
+    components have no separate effects. Steps in which the state jumps, such as an angle, are left out.
     """
     before, width = block.state_of_step, actions.shape[1]
     changes = states[before + 1] - states[before]
@@ -118,9 +112,8 @@ def _episode_effects(block: Episodes, actions: np.ndarray, states: np.ndarray) -
 def changed_effect(block: Episodes) -> tuple[int, str] | None:
     """Return the component of the actions whose effect differs between two groups of episodes, and how.
 
-    The medians of the groups differ by a factor of 2 or in sign, and hardly any effect is between them, as if
-    motors were exchanged or actions had other units. If a function of the first or of the mean state predicts
-    the groups, the result is None: then effects depend on the state, such as on the heading of a robot.
+    If a function of the first or of the mean state predicts the groups, the result is None: then effects
+    depend on the state, such as on the heading of a robot.
     """
     found = _actions_and_states(block)
     if found is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.linalg import norm
 
 from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.data.trees import NUMBERS, Tree, leaf_arrays
@@ -19,11 +20,7 @@ MAX_GOAL_SIZE, PROJECTED_SIZE = 64, 16
 def columns_of(
     block: Episodes, rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return two dicts for the episodes of a block: the columns of `Facts`, and ranges as in `Facts.ranges`.
-
-    Columns of several blocks can be concatenated. ``rng`` chooses a later state of each step, for the column
-    ``future_distances``. Raise ValueError if `split_goals` does.
-    """
+    """Return the columns of `Facts` and `Facts.ranges` for a block; ``rng`` is for ``future_distances``."""
     achieved, desired, others = split_goals(block.observations)
     before, begins = block.state_of_step, block.ends[:-1]
     last = block.ends[1:] + np.arange(len(block))
@@ -45,10 +42,8 @@ def columns_of(
         before + 1 + np.floor(rng.random(len(before)) * (last.repeat(block.lengths) - before)).astype(int)
     )
 
-    is_changed = np.zeros(len(achieved), np.bool_)
-    for leaf in others.values():
-        rows = leaf.reshape(len(leaf), -1)
-        is_changed |= (rows != rows[first_of_state]).any(axis=1)
+    changes = [(leaf != leaf[first_of_state]).reshape(len(leaf), -1).any(axis=1) for leaf in others.values()]
+    is_changed = np.any([np.zeros(len(achieved), np.bool_), *changes], axis=0)
     actions = [flat(leaf) for leaf in leaf_arrays(block.actions) if leaf.dtype.kind in NUMBERS]
     first_rows = [(leaf, first, first + 1) for leaf in others.values()]
     columns = {
@@ -58,9 +53,9 @@ def columns_of(
         "desired": desired[first],
         "starts": achieved[first],
         "finals": achieved[last],
-        "moves": np.maximum.reduceat(_norm(achieved - achieved[first_of_state]), first),
+        "moves": np.maximum.reduceat(norm(achieved - achieved[first_of_state], axis=1), first),
         "is_observation_moved": np.logical_or.reduceat(is_changed, first),
-        "start_distances": _norm(achieved[first] - desired[first]),
+        "start_distances": norm(achieved[first] - desired[first], axis=1),
         "episode_hashes": _hashes(
             first_rows + [(leaf, begins, block.ends[1:]) for leaf in leaf_arrays(block.actions)]
         ),
@@ -68,9 +63,9 @@ def columns_of(
         "end_hashes": _hashes([(leaf, last, last + 1) for leaf in leaf_arrays(block.observations)]),
         "rewards": finite(block.rewards).astype(np.float32),
         "flags": _flags(block),
-        "distances": _norm(achieved[before + 1] - desired[before]).astype(np.float32),
-        "speeds": _norm(achieved[before + 1] - achieved[before]).astype(np.float32),
-        "future_distances": _norm(achieved[before] - achieved[future]).astype(np.float32),
+        "distances": norm(achieved[before + 1] - desired[before], axis=1).astype(np.float32),
+        "speeds": norm(achieved[before + 1] - achieved[before], axis=1).astype(np.float32),
+        "future_distances": norm(achieved[before] - achieved[future], axis=1).astype(np.float32),
         "not_finite": np.stack(not_finite, axis=1),
     }
     ranges = {name: range_of(flat(leaf)) for name, leaf in others.items() if leaf.dtype.kind in NUMBERS}
@@ -105,10 +100,6 @@ def finite(rows: np.ndarray) -> np.ndarray:
 def flat(leaf: np.ndarray) -> np.ndarray:
     """Return an array of N rows, reshaped to (N, K)."""
     return leaf.reshape(len(leaf), -1)
-
-
-def _norm(rows: np.ndarray) -> np.ndarray:
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
 
 
 def split_goals(observations: Tree) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:

@@ -51,9 +51,6 @@ SOLVED = 0.9
 SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
 """Usual sparse rewards: pairs of the reward of a missed goal and the reward of a reached goal."""
 
-MOVED = 0.01
-"""An achieved goal counts as moved if it moves by more than this share of a scale; see `Facts.has_moved`."""
-
 SAMPLED_EPISODES = 200
 """Number of episodes, the first ones, in which effects of the desired goal and of actions are searched."""
 
@@ -107,11 +104,7 @@ class Facts:
 
     @classmethod
     def of(cls, name: str, blocks: Iterable[Episodes], **others: Any) -> Facts:
-        """Read the episodes in ``blocks``, which may be empty, in one pass; ``others`` sets more fields.
-
-        Raise ValueError if observations lack a goal key, if goals are not numeric, or if achieved and desired
-        goals have different sizes.
-        """
+        """Read the episodes in ``blocks``, perhaps none, in one pass; ``others`` sets more fields."""
         rng, parts, sampled = np.random.default_rng(0), [], list[Episode]()
         for block in blocks:
             parts.append(columns_of(block, rng))
@@ -157,10 +150,7 @@ class Facts:
 
     @cached_property
     def success_rate(self) -> float | None:
-        """Success rate of the last evaluation or, without evaluations, of the last quarter of the episodes.
-
-        None if success is unknown.
-        """
+        """Success rate of the last evaluation, else of the last quarter of the episodes; None if unknown."""
         rates = self.column("success_rate")[-1:]
         if not rates.size and len(self) and not self.missing("success"):
             rates = self.final_success[-(len(self) // 4 + 1) :]
@@ -193,10 +183,7 @@ class Facts:
 
     @cached_property
     def unit_factor(self) -> int:
-        """Power of ten by which all components of desired goals are larger than those of achieved goals.
-
-        2 or 3 if they are about 100 or 1,000 times as large, -2 or -3 if achieved goals are; otherwise 0.
-        """
+        """Power of ten by which desired goals are larger than achieved goals: 2, 3, -2, -3, or 0 if none."""
         with np.errstate(all="ignore"):
             powers = np.log10(np.abs(self.desired).mean(axis=0) / np.abs(self.starts).mean(axis=0))
         powers = powers[~np.isnan(powers)]  # 0 / 0
@@ -206,14 +193,14 @@ class Facts:
 
     @cached_property
     def has_moved(self) -> np.ndarray:
-        """(n,) bool, whether the achieved goal was ever farther than a limit from its first value.
+        """(n,) bool, whether the achieved goal was ever farther than 1 % of a scale from its first value.
 
-        The limit is `MOVED` times the diagonal of the bounding box of all achieved goals. The diagonal is
-        clipped to [m / 100, m], where m is the median of ``start_distances``.
+        The scale is the diagonal of the range of achieved goals, clipped to [m / 100, m], where m is the
+        median of ``start_distances``.
         """
         way = float(np.median(self.start_distances))
         scale = max(min(way, float(np.linalg.norm(np.ptp(self.ranges["achieved_goal"], axis=0)))), 0.01 * way)
-        return np.asarray(self.moves > MOVED * scale)
+        return np.asarray(self.moves > 0.01 * scale)
 
     @cached_property
     def is_projected(self) -> bool:
@@ -252,11 +239,7 @@ class Facts:
 
     @cached_property
     def success(self) -> np.ndarray:
-        """(T,) bool, whether each step was a success; all False if this is unknown.
-
-        If success flags were recorded in all steps, they are used. Otherwise, if all rewards are sparse, a
-        step is a success if it has the reward of a reached goal; see `sparse_pair`.
-        """
+        """(T,) bool, whether each step was a success, from the flags or else from sparse rewards."""
         if self.has_flags:
             return self.flags > 0
         return np.asarray(self.rewards == (np.nan if self.sparse_pair is None else self.sparse_pair[1]))
@@ -273,10 +256,7 @@ class Facts:
 
     @cached_property
     def success_steps(self) -> np.ndarray:
-        """(m,) int64, number of steps up to the first success, for each of m episodes.
-
-        These episodes have at least one success, and do not begin with the desired goal already reached.
-        """
+        """(m,) int64, steps up to the first success, if any, of episodes that do not begin at the goal."""
         begins = self.offsets[:-1].repeat(self.lengths)
         steps = np.where(self.success, np.arange(len(begins)) - begins + 1, np.iinfo(np.int64).max)
         first: np.ndarray = np.minimum.reduceat(steps, self.offsets[:-1])
@@ -284,11 +264,7 @@ class Facts:
 
     @cached_property
     def radius(self) -> float:
-        """Estimated distance to the goal within which a step is a success; 0 without successes.
-
-        The estimate is the smaller of two distances to the goal: the largest in a successful step, and the
-        smallest in an unsuccessful step.
-        """
+        """Estimated success radius: the largest distance of a success, at most `nearest_miss`; or 0."""
         return min(float(self.distances[self.success].max(initial=0)), self.nearest_miss)
 
     @cached_property
@@ -303,11 +279,7 @@ class Facts:
 
     @cached_property
     def steps_needed(self) -> np.ndarray:
-        """(n,) float64, steps needed to reach the goal at the largest speed; 0 if achieved goals never move.
-
-        The number is (d - `radius`) / v, but at least 0, where d is the initial distance to the desired goal,
-        and v is the largest distance by which any achieved goal moved in one step.
-        """
+        """(n,) float64, steps needed to reach the goal at the largest speed; 0 if it is 0."""
         fastest = float(self.speeds.max(initial=0))
         if fastest <= 0:
             return np.zeros(len(self))

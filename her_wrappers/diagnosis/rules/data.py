@@ -229,10 +229,10 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
 
 
 def _mismatch(distances: np.ndarray, values: np.ndarray) -> float:
-    """Return how badly distances explain values: 0 if the values follow from the distances, at most 1.
+    """Return how badly distances explain values, from 0 to 1.
 
-    For two different values, the result is the share of steps on the wrong side of the best radius around the
-    goal; for more, 1 minus the absolute correlation of the ranks of distances and values.
+    For two different values, this is the share of steps on the wrong side of the best radius around the goal;
+    for more, 1 minus the absolute correlation of the ranks of distances and values.
     """
     scaled = [each / max(float(abs(each).max(initial=0)), 1e-9) for each in (distances, values)]
     near, rank = (np.unique(each.round(5), return_inverse=True)[1] for each in scaled)
