@@ -56,10 +56,9 @@ class ReplayAdapter(ABC):
         termination: When relabeled transitions terminate, as the buffer documents it.
             ``"recompute"``: a transition terminates if it reaches the new goal, or if the recorded step
             terminated independently of the goal. ``"success"``: the same, but the buffer sees from the reward
-            whether the goal is reached. The check then uses only the rewards 0 and -1. Since the check of the
-            feature ``"infos"`` needs other rewards, ``offers`` must not contain it. ``"keep"``: the recorded
-            termination is kept. ``"never"``: no relabeled transition terminates. None: batches have no
-            terminations.
+            whether the goal is reached; the check then uses only the rewards 0 and -1, so ``offers`` must not
+            contain ``"infos"``. ``"keep"``: the recorded termination is kept. ``"never"``: no relabeled
+            transition terminates. None: batches have no terminations.
 
     Args:
         env: A single environment that cannot be reset or stepped; it has only spaces, ``compute_reward`` and
@@ -160,18 +159,17 @@ def require_adapter(adapter: Any) -> type[ReplayAdapter]:
     if not (isinstance(adapter, type) and issubclass(adapter, ReplayAdapter)):
         raise TypeError(f"adapter must be a class that inherits from ReplayAdapter, got {adapter!r}")
     label = adapter.__name__
-    name, offers = getattr(adapter, "name", None), getattr(adapter, "offers", None)
-    if not isinstance(name, str):
-        raise TypeError(f"{label}.name must be a str, got {name!r}; define it as a class attribute")
-    if not isinstance(offers, Set):
-        raise TypeError(f"{label}.offers must be a set, got {offers!r}; define it as a class attribute")
+    for attribute, kind in (("name", str), ("offers", Set)):
+        if not isinstance(found := getattr(adapter, attribute, None), kind):
+            expected = f"{label}.{attribute} must be a {kind.__name__.lower()}"
+            raise TypeError(f"{expected}, got {found!r}; define it as a class attribute")
+    offers = adapter.offers
     if unknown := sorted(map(repr, offers - OFFERS.keys())):
         valid = ", ".join(map(repr, OFFERS))
         raise ValueError(f"{label}.offers contains the unknown feature {unknown[0]}; choose from {valid}")
     if not offers & set(STRATEGIES):
         raise ValueError(f"{label}.offers must contain at least one of {STRATEGIES}, got {set(offers)}")
-    if adapter.evicts not in {"episodes", "steps", None}:
-        raise ValueError(f'{label}.evicts must be "episodes", "steps" or None, got {adapter.evicts!r}')
-    if adapter.termination not in TERMINATIONS:
-        raise ValueError(f"{label}.termination must be one of {TERMINATIONS}, got {adapter.termination!r}")
+    for attribute, values in (("evicts", ("episodes", "steps", None)), ("termination", TERMINATIONS)):
+        if (found := getattr(adapter, attribute)) not in values:
+            raise ValueError(f"{label}.{attribute} must be one of {values}, got {found!r}")
     return adapter

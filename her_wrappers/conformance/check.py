@@ -83,18 +83,13 @@ def check_replay(
 
 
 class ScenarioResults:
-    """Results of scenarios with one adapter; each scenario may take ``max_seconds``.
-
-    Attributes:
-        results: The result of each scenario that ran without an error, by name.
-        faults: Violations by (aspect, name of the scenario), except those that an earlier scenario has. For
-            an error, the aspect is ``"stored"`` or the code of the rule that reports the error.
-        envs: Environments of all scenarios, with the episodes that were added.
-    """
+    """Results of scenarios with one adapter; each scenario may take ``max_seconds``."""
 
     def __init__(self, adapter: type[ReplayAdapter], seed: int, max_seconds: float) -> None:
         self.adapter, self.seed, self.max_seconds = adapter, seed, max_seconds
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, Result] = {}  # of scenarios that ran without an error, by name
+        # By (aspect, name of the scenario), without those of earlier scenarios. For an error, the aspect is
+        # "stored" or the code of the rule that reports the error.
         self.faults: defaultdict[tuple[str, str], list[Violation]] = defaultdict(list)
         self.envs: list[ConformanceEnv] = []
         self._reasons: dict[str, str] = {}  # why a scenario has no result, by name
@@ -107,11 +102,7 @@ class ScenarioResults:
         return self._reasons.get(need, "")
 
     def run(self, names: set[str]) -> None:
-        """Run the scenarios ``names`` and those that they need, as far as the adapter offers their features.
-
-        The first scenario and those of `OPTIONS` always run. If the rows of the first one mix several steps,
-        or if a scenario exceeds its time limit, no further scenario is run.
-        """
+        """Run the scenarios ``names``, the first one and those of `OPTIONS`, as far as they are offered."""
         names, stop = {EQUAL_EPISODES, *OPTIONS.values(), *names}, ""
         for name, scenario in SCENARIOS.items():
             if name in names and scenario.offers <= self.adapter.offers:
@@ -137,7 +128,15 @@ class ScenarioResults:
         try:
             result = call_within(self.max_seconds, lambda: SCENARIOS[name].run(make))
         except ScenarioError as error:
-            return self._fail(name, error)
+            if str(error) not in self._known:
+                is_of_rows = error.code == "HB001" and name != EQUAL_EPISODES and SCENARIOS[name].number < 80
+                fault = Violation(str(error), subject=f"scenario {name!r}")
+                self.faults["stored" if is_of_rows else error.code, name].append(fault)
+                self._known.add(str(error))
+            is_last = name == EQUAL_EPISODES or error.code == "HB004"
+            reason = f"the scenario {name!r} failed" + ", so no further scenario was run" * is_last
+            self._reasons[name] = reason
+            return reason * is_last
         finally:
             self.envs += {id(driver.env): driver.env for driver in drivers}.values()
         self.results[name] = result
@@ -148,19 +147,6 @@ class ScenarioResults:
                 result.is_clean = False
         is_wrong = name == EQUAL_EPISODES and result.rows[0].has_wrong("transition")
         return f"the rows of the scenario {name!r} are wrong, so no other was run" if is_wrong else ""
-
-    def _fail(self, name: str, error: ScenarioError) -> str:
-        """Note the error of a scenario; return why no further scenario can run, or an empty text."""
-        if str(error) not in self._known:
-            is_of_rows = error.code == "HB001" and name != EQUAL_EPISODES and SCENARIOS[name].number < 80
-            fault = Violation(str(error), subject=f"scenario {name!r}")
-            self.faults["stored" if is_of_rows else error.code, name].append(fault)
-            self._known.add(str(error))
-        self._reasons[name] = f"the scenario {name!r} failed"
-        if name != EQUAL_EPISODES and error.code != "HB004":
-            return ""
-        self._reasons[name] += ", so no further scenario was run"
-        return self._reasons[name]
 
 
 def call_within(seconds: float, function: Callable[[], Result]) -> Result:
@@ -196,8 +182,7 @@ def parametrize_with_rules(adapter: type[ReplayAdapter], *, seed: int = 0) -> An
 
     The decorated function gets the argument ``finding``: the text of the rule's finding, or None if there is
     no finding of severity error or warning. Rules that need a feature that the adapter does not offer are
-    skipped. A scenario that raises an error is a finding of one rule, such as HB001; other rules that need
-    this scenario are then not tested, and their ``finding`` is None.
+    skipped. A scenario that raises an error is a finding of one rule only, such as HB001.
 
     Args:
         adapter: A subclass of `ReplayAdapter`.

@@ -14,7 +14,7 @@ import numpy as np
 
 from her_wrappers.checker.comparing import identical
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
-from her_wrappers.conformance.env import ENDS, ConformanceEnv, EndOfEpisode, Step, Transition
+from her_wrappers.conformance.env import ENDS, ConformanceEnv, Step, Transition
 from her_wrappers.conformance.oracle import Oracle, StoredEpisode
 from her_wrappers.conformance.rows import Rows
 
@@ -35,10 +35,9 @@ class ScenarioError(ValueError):
 class BufferDriver:
     """A new buffer and its oracle, with methods that add episodes to both and sample rows.
 
-    ``env`` is a `ConformanceEnv`, or a dict of arguments for a new one; the adapter gets ``options``. If the
-    adapter does not offer ``strategy``, the first one of `STRATEGIES` that it offers is used; if it does not
-    offer several environments, one is used. ``changed_arguments`` and ``changed_batches`` are the names of
-    arguments and of batch keys whose values the buffer changed, which is a fault.
+    ``env`` is a `ConformanceEnv`, or a dict of arguments for a new one; the adapter gets ``options``. If it
+    does not offer ``strategy``, or several environments, the first strategy that it offers, or one
+    environment is used.
     """
 
     def __init__(
@@ -61,8 +60,7 @@ class BufferDriver:
         if "several environments" not in adapter.offers:
             self.options["num_envs"] = 1
         self.buffer = adapter(self.env, seed=self.seed, **self.options)
-        self.changed_arguments: set[str] = set()
-        self.changed_batches: set[str] = set()
+        self.changed_arguments, self.changed_batches = set[str](), set[str]()  # names, which are faults
         self._last: tuple[Any, dict[str, np.ndarray]] = {}, {}  # the last batch, and copies of its arrays
         self.oracle = Oracle(
             self.env.reward_of_step,
@@ -83,7 +81,7 @@ class BufferDriver:
             self.env.episodes.append(episode)
 
     def add_episodes(
-        self, lengths: Sequence[int], ends: Sequence[EndOfEpisode] = ENDS[:1], *, steps: int | None = None
+        self, lengths: Sequence[int], ends: Sequence[str] = ENDS[:1], *, steps: int | None = None
     ) -> BufferDriver:
         """Add one episode for each of ``lengths``, or only the first ``steps`` steps of each; return self.
 

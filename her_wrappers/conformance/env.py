@@ -18,11 +18,8 @@ ACTION_SCALE = 1024.0
 CODES = 2**22
 """Number of codes that a discrete goal can have; the goal episode * CODES + code has up to 44 bits."""
 
-EndOfEpisode: TypeAlias = Literal[
-    "time limit", "crash", "success", "crash at the time limit", "success at the time limit"
-]
-ENDS: tuple[EndOfEpisode, ...] = ("time limit", "crash", "success")
-ALL_ENDS: tuple[EndOfEpisode, ...] = (*ENDS, "crash at the time limit", "success at the time limit")
+ENDS = ("time limit", "crash", "success")
+ALL_ENDS = (*ENDS, "crash at the time limit", "success at the time limit")
 
 
 class Transition(NamedTuple):
@@ -47,13 +44,12 @@ class ConformanceEnv(gym.Env[Any, Any]):
     `transitions` yields the steps of an episode; `reset` and `step` are not defined.
 
     A goal is a pair (episode, code), which is encoded as a vector, an image or an integer (``kind``). A
-    desired goal (e, c), recorded or relabeled, is reached if the achieved goal is (e, c) or (e, c + 1).
-    Therefore rewards and terminations change if the two goals are swapped, if the achieved goal before the
-    step is used, or if a goal is from another episode.
+    desired goal (e, c), recorded or relabeled, is reached if the achieved goal is (e, c) or (e, c + 1). So
+    rewards change if the goals are swapped, or if the achieved goal before the step is used.
 
     In recorded desired goals (e, c), c is even and larger than any t. The achieved goal of state (e, t) is
-    (e, t), except in the last state of a successful episode, which achieves (e, c + 1). So only the last
-    state of a successful episode reaches a recorded desired goal, and no achieved goal equals such a goal.
+    (e, t), but (e, c + 1) in the last state of a successful episode. So no other state reaches a recorded
+    desired goal, and no achieved goal equals one.
 
     Args:
         kind: ``"vector"``: goals are (2,) float64 vectors; ``"image"``: (2, 2) uint8 images; ``"discrete"``:
@@ -168,7 +164,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
 
     # --- episodes ---
 
-    def transitions(self, length: int, end: EndOfEpisode = "time limit") -> Iterator[Step]:
+    def transitions(self, length: int, end: str = "time limit") -> Iterator[Step]:
         """Yield the steps of the next episode; `BufferDriver.add` appends the episode to ``episodes``."""
         number, steps = len(self.episodes), range(length)
         desired = [(number, self.unreached + t // 2 * 2 * self.changing) for t in range(length + 1)]

@@ -1,8 +1,4 @@
-"""Oracle: the steps that a correct replay buffer contains, and the values that a row of each step must have.
-
-The oracle is plain Python on one step at a time. States, goals, actions and infos can be any values: numbers
-that stand for arrays in `check_replay`, nested lists in the tests of this repository's buffers.
-"""
+"""Oracle in plain Python: the steps that a correct replay buffer contains, and the values of each row."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ class ExpectedRow(NamedTuple):
 
 
 class Oracle:
-    """The expected content of a replay buffer.
+    """The expected content of a replay buffer. States, goals, actions and infos can be any values.
 
     Args:
         reward: Function ``(observation, action, next_achieved_goal, goal, info) -> reward`` of one step.

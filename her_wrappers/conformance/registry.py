@@ -1,8 +1,4 @@
-"""The rules on replay buffers: one for each aspect of the rows of each scenario; a decorator for others.
-
-The code of a rule on an aspect is ``HB``, the digit of the aspect, and the number of the scenario. The rule
-reports the first wrong row.
-"""
+"""The rules on replay buffers: one for each aspect of the rows of each scenario; a decorator for others."""
 
 from __future__ import annotations
 
@@ -32,11 +28,9 @@ def replay_rule(
     severity: Severity = "error",
     offers: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Result], Iterator[Violation]]], None]:
-    """Return a decorator that registers a function of the `Result` of a scenario as a rule.
+    """Return a decorator that registers a function of the `Result` of each of ``scenarios`` as a rule.
 
-    The function is called with the result of each of ``scenarios`` that did not fail. Its docstring is the
-    fault in one sentence. ``offers`` are keys of `OFFERS` that the rule needs, in addition to the common
-    needs of the scenarios; the other arguments are fields of `Rule`.
+    ``offers`` are keys of `OFFERS` that the rule needs, in addition to the common needs of the scenarios.
     """
     needs = frozenset.intersection(*(SCENARIOS[each].offers for each in scenarios))
 
@@ -88,10 +82,8 @@ ASPECTS = {
         "Lin 1992; Mnih et al. 2015, DQN: uniform samples of the most recent transitions",
     ),
 }
-"""Digit, meaning and source of the rules on each aspect of rows, by aspect."""
+"""Digit, meaning and source of the rules on each aspect of rows; codes are ``HB``, digit, scenario number."""
 
-
-INTERFACE = "the interface ReplayAdapter of her_wrappers.conformance"
 ERRORS = {
     "adapter-raises": (
         "The buffer or its adapter raises an exception.",
@@ -119,9 +111,8 @@ def _found(aspect: str, scenarios: tuple[str, ...], results: ScenarioResults) ->
 
 
 for _number, (_name, (_meaning, _fix)) in enumerate(ERRORS.items(), 1):
-    _code = f"HB00{_number}"
-    _check = partial(_found, _code, tuple(SCENARIOS))
-    REPLAY_RULES.rule(_code, _name, meaning=_meaning, fix=_fix, source=INTERFACE)(_check)
+    _rule = REPLAY_RULES.rule(f"HB00{_number}", _name, meaning=_meaning, fix=_fix, source="ReplayAdapter")
+    _rule(partial(_found, f"HB00{_number}", tuple(SCENARIOS)))
 
 for _name, _scenario in SCENARIOS.items():
     for _aspect, (_digit, _meaning, _source) in ASPECTS.items() if _scenario.number < 80 else ():

@@ -126,9 +126,8 @@ class Rows:
     def uneven(self, steps: Values, among: Values, *clusters: Values, absent: bool = False) -> Iterator[str]:
         """Yield a text on each group of steps that occurs too often or too rarely in the sample ``steps``.
 
-        ``steps`` has the (M,) numbers of the sampled steps, which should occur in proportion to the (S,)
-        numbers ``among``. ``clusters`` are the (M,) batches and clusters of the sample, as in `share_z`. With
-        ``absent``, only groups that never occur are reported.
+        The (M,) sampled ``steps`` should occur in proportion to the (S,) numbers ``among``. ``clusters`` are
+        as in `share_z`. With ``absent``, only groups that never occur are reported.
         """
         for kind, values in self.features.items():
             different, group = np.unique(values, return_inverse=True)

@@ -1,9 +1,4 @@
-"""Scenarios: functions that fill new buffers, sample batches, and return the sampled rows.
-
-A scenario gets a function that makes a `BufferDriver` with a new buffer. `SCENARIOS` has all scenarios in the
-order in which a check runs them, simple ones first. For each aspect of the rows (a group of fields, see
-``rows.FIELDS``), a scenario has one rule, see ``registry.py``; statistical rules judge the same rows.
-"""
+"""Scenarios: functions that fill new buffers, simple situations first, and return sampled rows."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ import numpy as np
 from her_wrappers.checker.global_generators import get_global_states, seeded_generators
 from her_wrappers.conformance.adapter import STRATEGIES, ReplayAdapter
 from her_wrappers.conformance.driver import HORIZON, BufferDriver
-from her_wrappers.conformance.env import ALL_ENDS, ENDS, EndOfEpisode
+from her_wrappers.conformance.env import ALL_ENDS, ENDS
 from her_wrappers.conformance.rows import Batches, Rows
 
 CAPACITY, USED_CAPACITY = 40, 120
@@ -69,10 +64,7 @@ def scenario(number: int, fix: str, *offers: str, name: str = "") -> Callable[[R
 
 
 def run_scenario(name: str, adapter: type[ReplayAdapter], seed: int = 0) -> Result:
-    """Run the scenario ``name`` of a finding so that an exception of the adapter shows its traceback.
-
-    Return the sampled rows and other facts; ``seed`` is the seed of buffers and episodes.
-    """
+    """Run the scenario ``name`` of a finding, so that an exception of the adapter shows its traceback."""
     return SCENARIOS[name].run(partial(BufferDriver, adapter, seed=seed))
 
 
@@ -80,7 +72,7 @@ def run_scenario(name: str, adapter: type[ReplayAdapter], seed: int = 0) -> Resu
 
 
 def _sample(
-    lengths: Sequence[int], count: int, ends: Sequence[EndOfEpisode] = ENDS[:1], **options: Any
+    lengths: Sequence[int], count: int, ends: Sequence[str] = ENDS[:1], **options: Any
 ) -> Callable[[Make], Result]:
     """Return a scenario that adds episodes to a buffer and samples ``count`` batches."""
     return lambda make: Result([make(**options).add_episodes(lengths, ends).rows(count)])
@@ -162,13 +154,10 @@ def open_episode(make: Make) -> Result:
 
 @scenario(25, "store an open episode for each environment", "several environments")
 def interleaved_steps(make: Make, *, interrupts: bool = False) -> Result:
-    """Sample rows from interleaved steps of three environments, with episodes of different lengths.
-
-    With ``interrupts``, the second environment is reset in the middle of some of its episodes.
-    """
+    """Sample rows from interleaved steps of three environments; ``interrupts`` resets the second one."""
     driver = make(num_envs=3, strategy="final")
 
-    def endless(ends: Sequence[EndOfEpisode]) -> Iterator[Any]:
+    def endless(ends: Sequence[str]) -> Iterator[Any]:
         for end in itertools.cycle(ends):
             yield from driver.env.transitions(int(driver.rng.integers(1, 9)), end)
 
@@ -193,10 +182,7 @@ scenario(
 
 @scenario(27, "copy arrays and infos before storing them")
 def changed_arguments(make: Make) -> Result:
-    """Add steps, then overwrite their arrays and infos, like an environment that reuses its arrays.
-
-    If the adapter offers it, every fifth episode is interrupted after three steps.
-    """
+    """Add steps, some of interrupted episodes, and overwrite their arrays, like an env that reuses them."""
     driver = make(buffer_size=USED_CAPACITY)
     for number in range(20):
         for t, (arrays, numbers) in enumerate(driver.env.transitions(6)):
@@ -229,8 +215,8 @@ def changed_batches(make: Make) -> Result:
 def saved_and_loaded(make: Make, *, into_used: bool = False) -> Result:
     """Save a full buffer with an open episode, load it, end the episode, add others, and evict some.
 
-    With ``into_used``, the saved buffer is not full, and the one that loads it has other episodes. The facts
-    are two lists of batches, which the saved and the loaded buffer return for the same calls.
+    With ``into_used``, the buffer that loads it has other episodes. The facts are the batches of the saved
+    and those of the loaded buffer after the same calls.
     """
     driver = make(strategy="episode", buffer_size=USED_CAPACITY)
     driver.add_episodes([5, 6, 7] * (5 if into_used else 10), ENDS)
@@ -314,9 +300,7 @@ def set_priorities(make: Make) -> Result:
     """Set priorities, save and load, evict episodes, and set priorities again; sample after each of these.
 
     The last updates contain indices of evicted transitions too. If the buffer uses such an index again, the
-    new transition has the same position in its episode, so its priority is the same. Indices that are not
-    used again are then updated with the opposite priorities, which must have no effect. The facts are a list
-    of `Round`.
+    new transition has the same priority. Other indices get the opposite one, which must have no effect.
     """
     driver = make(prioritized=True, buffer_size=200).add_episodes([4] * 45)
     rounds: list[Round] = []

@@ -1,8 +1,4 @@
-"""Statistical tests of how often a buffer samples transitions, relabels them, and chooses goals.
-
-Each test returns how far rows are from a correct distribution, in standard deviations; a rule reports a
-distance above `LIMIT`.
-"""
+"""Statistical tests: how far rows are from a correct distribution, in standard deviations."""
 
 from __future__ import annotations
 
@@ -12,21 +8,15 @@ from typing import Any
 import numpy as np
 
 LIMIT = 6.0
-"""Limit in standard deviations; a correct buffer exceeds this limit in one or two of 10^9 tests."""
+"""Rules report a larger distance, which a correct buffer has in one or two of 10^9 tests."""
 
 
 def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) -> float:
-    """Return how far the share of chosen rows is from its expectation, in standard deviations.
+    """Return how far the share of ``chosen`` rows, (B,) bool, is from its expectation.
 
     Rows may depend on each other, as in stratified sampling, or if relabeled transitions are stored. So the
     standard deviation is computed for independent rows, for independent batches, and for independent clusters
-    of each argument of ``clusters``; the largest one is used.
-
-    Args:
-        chosen: (B,) bool, whether each row was chosen.
-        probability: Probability of each row to be chosen, a float or (B,).
-        batch: (B,) number of the batch of each row.
-        *clusters: Each (B,), the number of the cluster of each row; there must be many clusters.
+    of each argument of ``clusters``, (B,) numbers; the largest one is used.
     """
     if not len(chosen):
         return 0.0
@@ -40,10 +30,9 @@ def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) ->
 
 
 def dependence(values: np.ndarray, cluster: np.ndarray) -> tuple[float, float]:
-    """Return how far values are from independence in standard deviations, and their mean correlation.
+    """Return how far (B,) values are from independence in each of (B,) clusters, and their mean correlation.
 
-    Only values in the same cluster are compared. ``values`` are (B,) numbers with the same expectation, and
-    ``cluster`` (B,) has the number of the cluster of each. The result is (0, 0) if no two can be compared.
+    The values have the same expectation. The result is (0, 0) if no two can be compared.
     """
     if not len(values) or values.std() < 1e-9:  # equal up to rounding
         return 0.0, 0.0

@@ -31,7 +31,6 @@ class Ours(ReplayAdapter):
         self.buffer = HindsightReplayBuffer.for_env(env, termination=self.termination, **options)
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect transitions until each environment has provided one, then add them in one call."""
         self._steps.append(transition)
         if len(self._steps) == self._num_envs:
             self._add_steps(self._steps)

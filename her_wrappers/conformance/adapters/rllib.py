@@ -36,7 +36,6 @@ class OursForRLlib(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Add an episode chunk of one step."""
         # Env runners get copies from Gymnasium's vector environments.
         obs, action, reward, next_obs, terminated, truncated, info = copy.deepcopy(transition)
         chunk = self._open.pop(env_index, None)
@@ -72,11 +71,9 @@ class OursForRLlib(ReplayAdapter):
         self.buffer.her_buffer.update_priorities(index, priorities)
 
     def save(self, path: str) -> None:
-        """Save the result of the buffer's ``get_state``, which ends the open episodes; end them here too."""
         Path(path).write_bytes(pickle.dumps(self.buffer.get_state()))
-        self.load(path)
+        self.load(path)  # `get_state` ends the open episodes
 
     def load(self, path: str) -> None:
-        """Load a saved state into the buffer with ``set_state``; then environments begin new episodes."""
         self._open = {}
         self.buffer.set_state(pickle.loads(Path(path).read_bytes()))

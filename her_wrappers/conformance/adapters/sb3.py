@@ -49,7 +49,6 @@ class OursForStableBaselines3(ReplayAdapter):
         )
 
     def add(self, *transition: Any, env_index: int = 0) -> None:
-        """Collect transitions until each environment has provided one, then add them in one call."""
         *values, terminated, truncated, info = transition
         info = {**info, "TimeLimit.truncated": truncated and not terminated}
         self._steps.append((*values, terminated or truncated, info))
@@ -67,14 +66,11 @@ class OursForStableBaselines3(ReplayAdapter):
         return arrays | {"action": batch.actions.numpy()}
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Truncate the open episodes of all environments, since the buffer cannot truncate only one."""
         self.buffer.truncate_last_trajectory()
 
     def save(self, path: str) -> None:
-        """Save the buffer as ``save_replay_buffer`` does."""
         save_to_pkl(path, self.buffer)
 
     def load(self, path: str) -> None:
-        """Load the buffer as ``load_replay_buffer`` does."""
         self.buffer = load_from_pkl(path)
         self.buffer.set_env(self._envs)

@@ -36,7 +36,6 @@ class OursForTorchRL(ReplayAdapter):
             self._extend()
 
     def _extend(self) -> None:
-        """Add the collected T steps of N environments as one TensorDict of shape (N, T)."""
         if self._steps:
             rows = [TensorDict.stack(self._steps[i :: self._num_envs]) for i in range(self._num_envs)]
             self._steps = []
@@ -54,22 +53,18 @@ class OursForTorchRL(ReplayAdapter):
         return arrays | {"index": batch["index"].numpy()}
 
     def end_episode(self, env_index: int = 0) -> None:
-        """Truncate the open episodes of all environments, since the buffer cannot truncate only one."""
         self._extend()
         self.buffer.truncate_open_episodes()
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> None:
-        """Set priorities as TorchRL's training loops do."""
         columns = {"index": torch.as_tensor(index), "td_error": torch.as_tensor(priorities)}
         self.buffer.update_tensordict_priority(TensorDict(columns, batch_size=[len(index)]))
 
     def save(self, path: str) -> None:
-        """Save the buffer to a file; open episodes are truncated first, since `dumps` leaves them out."""
-        self.end_episode()
+        self.end_episode()  # `dumps` leaves open episodes out
         self.buffer.dumps(path)
 
     def load(self, path: str) -> None:
-        """Load the buffer from a file."""
         self._steps = []
         self.buffer.loads(path)
 
