@@ -91,7 +91,6 @@ class Rows:
         raise AttributeError(name)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.batch)
 
     # --- the steps that were added ---

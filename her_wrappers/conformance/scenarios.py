@@ -120,9 +120,6 @@ def small_batches(make: Make) -> Result:
     return Result([driver.rows(120, size) for size in (1, 2)])
 
 
-# --- storage --------------------------------------------------------------------------------------
-
-
 @scenario(20, "evict the oldest episode first, and update all bounds, also if nothing is sampled in between")
 def full_buffer(make: Make) -> Result:
     """Add several times as many steps as the buffer can store; sample rows after every 2 or 8 episodes."""
@@ -250,9 +247,6 @@ scenario(
 )(partial(saved_and_loaded, into_used=True))
 
 
-# --- used buffers, n-step returns -----------------------------------------------------------------
-
-
 @scenario(21, "combine eviction, changing goals, all ends, and saving")
 def used_buffer(make: Make) -> Result:
     """For each strategy that the adapter offers, overfill, save, load and sample a buffer."""
@@ -330,9 +324,6 @@ def set_priorities(make: Make) -> Result:
         update(index[is_gone], before.step[is_gone] != 3)
     sample("after priorities are set again", marked=3)
     return Result([before, *(each.rows for each in rounds)], rounds)
-
-
-# --- random generators ----------------------------------------------------------------------------
 
 
 @scenario(80, "", "seed")

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, ClassVar
 
-import gymnasium as gym
 from stable_baselines3.common.save_util import load_from_pkl, save_to_pkl
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from her_wrappers.conformance.adapter import OFFERS, ReplayAdapter
 from her_wrappers.conformance.adapters.ours import stacked, states_of_shape
 from her_wrappers.integrations.sb3 import HerReplayBuffer
-
-
-class _GoalFunctions(gym.Env[Any, Any]):
-    """Environment with the spaces and goal functions of ``env``, since DummyVecEnv needs distinct objects."""
-
-    def __init__(self, env: Any) -> None:
-        self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.compute_reward, self.compute_terminated = env.compute_reward, env.compute_terminated
 
 
 class OursForStableBaselines3(ReplayAdapter):
@@ -35,7 +27,7 @@ class OursForStableBaselines3(ReplayAdapter):
     ) -> None:
         self._space, self._num_envs = env.observation_space, num_envs
         self._steps: list[tuple[Any, ...]] = []
-        self._envs = DummyVecEnv([lambda: _GoalFunctions(env)] * num_envs)
+        self._envs = DummyVecEnv([lambda: copy(env)] * num_envs)  # needs distinct objects
         self.buffer = self.buffer_class(
             observation_space=self._space,
             action_space=env.action_space,
