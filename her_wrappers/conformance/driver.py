@@ -18,8 +18,6 @@ from her_wrappers.conformance.env import ENDS, ConformanceEnv, Step, Transition
 from her_wrappers.conformance.oracle import Oracle, StoredEpisode
 from her_wrappers.conformance.rows import Rows
 
-OPTIONAL_KEYS = ("truncated", "discount", "index", "weight")
-
 HORIZON = 12
 """Maximum number of steps of an episode, except in scenarios of long episodes."""
 
@@ -83,10 +81,7 @@ class BufferDriver:
     def add_episodes(
         self, lengths: Sequence[int], ends: Sequence[str] = ENDS[:1], *, steps: int | None = None
     ) -> BufferDriver:
-        """Add one episode for each of ``lengths``, or only the first ``steps`` steps of each; return self.
-
-        The end of episode i, if all its steps are added, is ``ends[i % len(ends)]``, such as ``"success"``.
-        """
+        """Add one episode for each of ``lengths``, or its first ``steps`` steps; ``ends`` is repeated."""
         for length, end in zip(lengths, itertools.cycle(ends), strict=False):
             self.add_steps(self.env.transitions(length, end), steps)
         return self
@@ -139,8 +134,9 @@ class BufferDriver:
             raise ScenarioError("HB002", f"sample() returned {type(batch).__name__}, not a dict")
         if missing := [key for key in needed if key not in batch]:
             raise ScenarioError("HB002", f"sample() returned a dict without the keys {', '.join(missing)}")
+        optional = {key: () for key in ("truncated", "discount", "index", "weight") if key in batch}
         arrays = {}
-        for key, shape in (needed | {key: () for key in OPTIONAL_KEYS if key in batch}).items():
+        for key, shape in (needed | optional).items():
             arrays[key] = array = np.array(batch[key])
             if array.shape != (rows, *shape):
                 raise ScenarioError("HB003", f"{key!r} has shape {array.shape}, not {(rows, *shape)}")

@@ -71,12 +71,11 @@ class ConformanceEnv(gym.Env[Any, Any]):
         bonus: float = 0.0,
         changing: bool = False,
     ) -> None:
-        goal: spaces.Space[Any] = spaces.Box(-np.inf, np.inf, (2,), np.float64)
-        if kind != "vector":
-            image = spaces.Box(0, 255, (2, 2), np.uint8)
-            goal = image if kind == "image" else spaces.Discrete(CODES**2)
+        vector, image = spaces.Box(-np.inf, np.inf, (2,), np.float64), spaces.Box(0, 255, (2, 2), np.uint8)
+        goals: Any = {"vector": vector, "image": image, "discrete": spaces.Discrete(CODES**2)}
         state = spaces.Box(-np.inf, np.inf, (3,), np.float32)
-        self.observation_space = spaces.Dict(observation=state, achieved_goal=goal, desired_goal=goal)
+        pair = dict.fromkeys(("achieved_goal", "desired_goal"), goals[kind])
+        self.observation_space = spaces.Dict(observation=state, **pair)
         self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
         self.kind, self.sparse, self.costs, self.bonus, self.changing = kind, sparse, costs, bonus, changing
         self.unreached = 1000 if kind == "vector" else 200  # the smallest code of desired goals
@@ -129,10 +128,7 @@ class ConformanceEnv(gym.Env[Any, Any]):
     # --- the functions of the environment ---
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the reward of each pair of goals.
-
-        ``info`` is an info, a list of infos or a dict of columns, with the key ``cost`` if ``costs`` is set.
-        """
+        """Return the reward of each pair of goals; ``info`` is a dict, a list of infos, or columns."""
         reached = self.compute_terminated(achieved_goal, desired_goal, info)
         costs: Any = 0.0
         if self.costs:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 PAPER = "Hindsight Experience Replay, arXiv 1707.01495"
 
 REPLAY_RULES = RuleSet(chains=[("HB803", "HB801", "HB804 HB805"), ("HB803", "HB204", "HB201", "HB202")])
-"""All rules on replay buffers, by code."""
 
 
 def replay_rule(

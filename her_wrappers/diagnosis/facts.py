@@ -40,7 +40,6 @@ DIAGNOSIS_RULES = RuleSet(
 """All rules of the diagnosis. In a report, families with possible causes come before those with effects."""
 
 rule = DIAGNOSIS_RULES.rule
-"""Decorator that registers a function of `Facts` as the check of a rule; see `RuleSet.rule`."""
 
 FEW_EPISODES = 10
 """Smallest number of episodes for which rules judge shares of the episodes."""
@@ -48,19 +47,13 @@ FEW_EPISODES = 10
 SOLVED = 0.9
 """Success rate from which a run counts as solved; rules with the need "unsolved" then do not apply."""
 
-SPARSE_PAIRS = ((-1.0, 0.0), (0.0, 1.0))
-"""Usual sparse rewards: pairs of the reward of a missed goal and the reward of a reached goal."""
-
 SAMPLED_EPISODES = 200
 """Number of episodes, the first ones, in which effects of the desired goal and of actions are searched."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Facts:
-    """Facts about n recorded episodes (T steps in total, goals of G components) and about their run.
-
-    Without episodes, the columns have length 0, and ``ranges`` is empty.
-    """
+    """Facts about n episodes (or 0) of T steps in total, with goals of G components, and about their run."""
 
     name: str  # of the target
     # The columns of the episodes; see `columns_of`
@@ -81,8 +74,7 @@ class Facts:
     flags: np.ndarray  # (T,) int8, success flag of each step; -1 where it was not recorded
     distances: np.ndarray  # (T,) float32, distance of achieved and desired goal after each step
     speeds: np.ndarray  # (T,) float32, distance by which the achieved goal moves in each step
-    # (T,) float32, distance of the achieved goals before the step and in a random later state of the
-    # episode, which the strategy "future" could choose as the new goal
+    # (T,) float32, distance of the achieved goals before the step and in a random later state
     future_distances: np.ndarray
     not_finite: np.ndarray  # (T, 4) bool, whether observation, goals, action or reward have NaN or infinity
     # (2, K) float64, the smallest and the largest value of each of K components of "achieved_goal",
@@ -91,15 +83,13 @@ class Facts:
     sample: Episodes | None  # the first `SAMPLED_EPISODES` episodes; None without episodes
     # The run or the environment
     gamma: float | None = None  # discount per step; None if unknown
-    # whether targets are clipped to the returns of rewards in [-1, 0]; None if unknown
-    clip_targets: bool | None = None
+    clip_targets: bool | None = None  # to the returns of rewards in [-1, 0]; None if unknown
     time_limit: int | None = None  # largest number of steps of an episode; None if unknown
     batch_size: int | None = None  # number of transitions in an update; None if unknown
     relabeled_share: float | None = None  # share of a batch with achieved goals as goals; None if unknown
     options: Mapping[str, Any] = field(default_factory=dict)  # of a run: (value, default, usual range)
     normalizes: bool = False  # whether the agent normalizes its inputs, as all agents of `her train` do
-    # a row for each evaluation of the run, as in ``progress.csv``; () if unknown
-    history: Sequence[Mapping[str, float]] = ()
+    history: Sequence[Mapping[str, float]] = ()  # a row for each evaluation, as in ``progress.csv``
     is_environment: bool = False  # whether the policies of the checker collected the episodes
 
     @classmethod
@@ -234,8 +224,8 @@ class Facts:
 
     @cached_property
     def sparse_pair(self) -> tuple[float, float] | None:
-        """(Reward of a miss, of a success): the first of `SPARSE_PAIRS` that has all rewards, or None."""
-        return next((pair for pair in SPARSE_PAIRS if np.isin(self.rewards, pair).all()), None)
+        """(Reward of a miss, of a success), (-1, 0) or else (0, 1); None for other rewards."""
+        return next((pair for pair in ((-1.0, 0.0), (0.0, 1.0)) if np.isin(self.rewards, pair).all()), None)
 
     @cached_property
     def success(self) -> np.ndarray:

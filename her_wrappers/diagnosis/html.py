@@ -15,9 +15,6 @@ from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.rules import Report
 from her_wrappers.support.pages import COLORS, html_image, html_page
 
-MAX_POINTS = 2000
-"""Largest number of achieved goals, and of desired goals, in the plot of the goals."""
-
 HISTORY = {
     "Success rate in evaluations and collecting": ("success_rate", "success_once", "collected_success"),
     "Mean value of the critic": ("q_mean",),
@@ -70,7 +67,7 @@ def _draw_success(axes: Any, facts: Facts) -> None:
 
 
 def _draw_goals(axes: Any, facts: Facts) -> None:
-    every = -(-len(facts) // MAX_POINTS)
+    every = -(-len(facts) // 2000)  # more points would hide each other
     widest = np.sort(np.argsort(-facts.goal_width)[:2])
     widest = widest if widest.size == 2 else np.zeros(2, np.int64)
     for rows, marker, color, label in (

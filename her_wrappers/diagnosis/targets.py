@@ -36,12 +36,6 @@ from her_wrappers.support.error_texts import describe
 CONFIG, PROGRESS = "config.json", "progress.csv"
 """Names of the files of a run folder."""
 
-CHUNK = 1000
-"""Largest number of episodes that are concatenated in a block."""
-
-EPISODE_SHARE = 0.1
-"""Share of all steps after which an episode that does not end is stopped, so that others can begin."""
-
 
 def read_target(
     target: Any, *, max_steps: int = 3000, seed: int = 0, env_options: Mapping[str, Any] | None = None
@@ -83,7 +77,7 @@ def _blocks(episodes: Iterable[Episode]) -> Iterator[Episodes]:
         yield episodes
     else:
         source = iter(episodes)
-        while chunk := list(islice(source, CHUNK)):
+        while chunk := list(islice(source, 1000)):
             yield Episodes.of(chunk)
 
 
@@ -166,7 +160,8 @@ def _run_environment(env: gym.Env[Any, Any], max_steps: int, seed: int) -> Facts
         raise TypeError("target is a vector environment, but must be a single one; use gymnasium.make()")
     spec, name = env_spec(env), env_name(env)
     with ignore_warnings():
-        rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=EPISODE_SHARE))
+        # An episode that does not end is stopped after a tenth of all steps, so that others can begin.
+        rollout = roll_out(env, Budget(max_steps, seed=seed, episode_share=0.1))
         failure, steps = rollout.failure, rollout.steps
         if failure is not None:
             raise ValueError(

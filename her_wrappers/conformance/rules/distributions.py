@@ -21,8 +21,6 @@ SMALL, PRIORITIES = "small batches", "set priorities"
 RELABELED = tuple(name for name in (*UNIFORM, PRIORITIES) if name != SMALL)
 OTHERS = (EQUAL_EPISODES, "ends of episodes", "used buffer")
 
-PARTS = 8  # of the states that can be chosen as a goal
-
 
 def _sound(result: Result, *aspects: str) -> list[Rows]:
     """Return the `Rows` without wrong rows, since other rules report these."""
@@ -138,8 +136,8 @@ def _not_uniform(rows: Rows, first: Values) -> Iterator[Violation]:
         judged = rows.has_own_goal & (rows.goal_step > first) & (rows.length - first >= least)
         count, place = (rows.length - first)[judged], (rows.goal_step - first - 1)[judged]
         # A state belongs to the part in which its middle lies; parts of short episodes are single states.
-        borders = np.ceil(np.multiply.outer(np.arange(PARTS + 1), count / PARTS) - 0.5)
-        groups = [(f"part {i + 1} of {PARTS} of", *each) for i, each in enumerate(pairwise(borders))]
+        borders = np.ceil(np.multiply.outer(np.arange(9), count / 8) - 0.5)
+        groups = [(f"part {i + 1} of 8 of", *each) for i, each in enumerate(pairwise(borders))]
         groups += [("the first of", 0 * count, 0 * count + 1), ("the last of", count - 1, count)]
         for name, low, high in groups:
             chosen, probability = (place >= low) & (place < high), (high - low) / count

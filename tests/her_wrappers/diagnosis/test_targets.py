@@ -4,7 +4,6 @@ import json
 import pickle
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,7 +13,6 @@ import pytest
 
 import her_envs  # noqa: F401 - registers the bundled ids
 from her_wrappers import EpisodeArchive, HindsightReplayBuffer
-from her_wrappers.data.arrays import write_arrays
 from her_wrappers.diagnosis import diagnose
 from her_wrappers.diagnosis.facts import Facts
 from her_wrappers.diagnosis.targets import options_of_config
@@ -97,19 +95,10 @@ def test_options_in_the_config_of_a_run_are_judged(options, subjects, run):
     assert [each.subject for each in diagnose(run, select="GD609").findings] == subjects
 
 
-def test_only_selected_rules_are_reported():
-    assert diagnose(UNTOUCHED, select="GD2").codes == diagnose(UNTOUCHED, ignore=["GD1"]).codes == []
-
-
 def test_an_environment_that_is_passed_in_stays_open():
     env = PointEnv()
     env.close = lambda: pytest.fail("the environment was closed")
     assert diagnose(env, max_steps=600).codes == []
-
-
-def test_equal_seeds_give_equal_reports():
-    first, second = (diagnose("her_envs/PointPush-v0", seed=3, max_steps=500) for _ in range(2))
-    assert first == second
 
 
 def test_facts_do_not_depend_on_the_sizes_of_the_blocks():
@@ -145,13 +134,11 @@ def archive_of(*episodes):
     return make
 
 
-def run_with(config=CONFIG, progress=None, version=None):
+def run_with(config=CONFIG, **files):
     def make(folder):
         (folder / "config.json").write_text(config)
-        if progress is not None:
-            (folder / "progress.csv").write_text(progress)
-        if version is not None:
-            write_arrays(folder / "buffer-1.replay", {}, {}, kind="replay buffer", version=version)
+        if "progress" in files:
+            (folder / "progress.csv").write_text(files["progress"])
 
     return make
 
@@ -168,8 +155,6 @@ def run_with(config=CONFIG, progress=None, version=None):
         (run_with(config="{}"), "config.json is damaged, or is not the config of a run"),
         (run_with(), "train for at least one"),
         (run_with(progress="success_rate\nx\n"), "progress.csv is damaged, .* could not convert string"),
-        (run_with(progress="epoch\n1\n"), "must have the column 'success_rate'"),
-        (run_with(version=2), "has version 2 of the file format 'replay buffer'"),
         (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "n_sampled_goal must be"),
     ],
 )
@@ -209,32 +194,23 @@ def test_wrong_options_raise_a_value_error_that_names_them(options):
         diagnose(healthy(count=10), **options)
 
 
-@pytest.mark.parametrize(
-    ("of_env", "of_run", "limit"),
-    [(50, 20, 20), (20, 50, 20), (50, None, 50), (None, 50, 50), (None, None, None)],
-)
+@pytest.mark.parametrize(("of_env", "of_run", "limit"), [(50, 20, 20), (None, 50, 50), (None, None, None)])
 def test_the_smaller_time_limit_of_environment_and_run_holds(of_env, of_run, limit):
     config = json.loads(CONFIG) | {"env_kwargs": {"max_steps": of_env}, "max_episode_steps": of_run}
     assert options_of_config(config)["time_limit"] == limit
 
 
 class Trap:
-    """An object whose pickle runs a function when it is read."""
-
     def __reduce__(self):
         return pytest.fail, ("the pickle was read",)
 
 
-@pytest.mark.parametrize("name", ["replay_buffer.pkl", "model.zip", "."])
-def test_files_of_stable_baselines3_are_not_unpickled_and_advice_says_how_to_get_episodes(name, tmp_path):
-    (tmp_path / "replay_buffer.pkl").write_bytes(pickle.dumps(Trap()))
-    with zipfile.ZipFile(tmp_path / "model.zip", "w") as file:
-        file.writestr("data", pickle.dumps(Trap()))
-    with pytest.raises(ValueError, match=r"docs/stable_baselines3\.md"):
-        diagnose(tmp_path / name)
-    (tmp_path / "other").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"^(?!.*Stable-Baselines3)"):
-        diagnose(tmp_path / "other")
+def test_files_of_stable_baselines3_are_not_unpickled_and_advice_says_how_to_get_episodes(tmp_path):
+    file = tmp_path / "replay_buffer.pkl"
+    file.write_bytes(pickle.dumps(Trap()))
+    for path in (file, tmp_path):
+        with pytest.raises(ValueError, match=r"docs/stable_baselines3\.md"):
+            diagnose(path)
 
 
 def log_of_sb3(folder, names, rows):
@@ -257,9 +233,3 @@ def test_evaluations_of_stable_baselines3_count_before_episodes_with_exploration
     names = ["eval/success_rate", "rollout/success_rate", "time/total_timesteps"]
     log_of_sb3(tmp_path, names, [("" if 1 < i < 9 else 0.1, 0.9, i) for i in range(1, 11)])
     assert diagnose(tmp_path).codes == ["GD607"]
-
-
-def test_a_log_of_stable_baselines3_without_success_rates_says_so(tmp_path):
-    log_of_sb3(tmp_path, ["rollout/ep_rew_mean", "time/total_timesteps"], [(-50, 1000)])
-    with pytest.raises(ValueError, match="is_success"):
-        diagnose(tmp_path)
