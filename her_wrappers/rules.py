@@ -292,7 +292,8 @@ class RuleSet(Mapping[str, Rule]):
 
         def add(check: Check) -> Check:
             self._hidden.clear()
-            text = meaning or " ".join((check.__doc__ or "").split())
+            doc = check.__doc__ or f"{check.__name__.replace('_', ' ')}."  # `python -OO` removes docstrings
+            text = meaning or " ".join(doc.split())
             texts = name or check.__name__.replace("_", "-"), severity, text
             example = wrong.strip("\n"), right.strip("\n")
             self._rules[code] = Rule(code, *texts, fix, check, *example, **options)
