@@ -32,14 +32,7 @@ def _in_square(rng):
 
 
 def healthy(
-    count=40,
-    steps=30,
-    *,
-    seed=0,
-    goal=_in_square,
-    start=_in_square,
-    act=often_towards_goal,
-    step=0.06,
+    count=40, steps=30, *, seed=0, goal=_in_square, start=_in_square, act=often_towards_goal, step=0.06
 ):
     """Return episodes of a point that moves in the unit square, mostly truncated in its goal.
 

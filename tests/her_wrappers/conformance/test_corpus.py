@@ -44,7 +44,6 @@ IN_DEFAULT_TESTS = ("Full", "Unusual", "Ring", "PrioritizedCopies", "Ours")
 SEEDS = [pytest.param(seed, marks=pytest.mark.campaign) for seed in range(30)]
 
 CONSEQUENCES = {
-    "EndEndsAllEpisodes": {"HB724"},  # later steps continue an episode that has ended
     "EnvironmentsAreJoined": {"HB725"},
     "BothFlagsStoreTwice": {"HB720"},  # eviction counts rows that are stored twice
     "NewTransitionsAreNeverSampled": {"HB805"},

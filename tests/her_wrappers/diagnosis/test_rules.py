@@ -94,20 +94,6 @@ def with_start(number):
     return healthy(count=1, seed=number, start=lambda rng: start, goal=lambda rng: goal)[0]
 
 
-def late(*names):
-    """Return episodes with success flags or rewards of the step before."""
-    values = {
-        "is_success": lambda each, i: later(each.infos["is_success"], False),
-        "rewards": lambda each, i: later(each.rewards, -1),
-    }
-    return changed(healthy(), **{name: values[name] for name in names})
-
-
-def without_success():
-    """Return episodes whose success flag is never set."""
-    return changed(healthy(), is_success=lambda each, i: np.zeros(len(each), bool))
-
-
 def with_sensor(value):
     """Return episodes with an observation that is computed from achieved and desired goals."""
     return changed(
@@ -146,12 +132,6 @@ def turned(*, is_shown):
     frames = [np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]]) for a in angles]
     shown = {"heading": lambda each, i: np.full(len(each) + 1, angles[i])} if is_shown else {}
     return changed(healthy(60), actions=lambda each, i: each.actions @ frames[i], **shown)
-
-
-def two_gains():
-    """Return episodes of two robots in turn, of which one moves a third as far in each step."""
-    robots = healthy(20, act=at_random), healthy(20, act=at_random, seed=1, step=0.02)
-    return [each for pair in zip(*robots, strict=True) for each in pair]
 
 
 def in_cells(count=40):
@@ -238,9 +218,6 @@ CASES = {
         "robots look to two sides, which an angle shows": lambda: turned(is_shown=True),
         "a flag stays set": lambda: with_flags(np.logical_or.accumulate),
         "a success needs only one component": with_successes_of_one_component,
-        "an agent often rests": lambda: healthy(
-            act=lambda rng, *place: towards_goal(rng, *place) * (rng.random() < 0.4)
-        ),
         "episodes begin where the last one ended": without_reset,
         "an agent rests at the end": lambda: resting(healthy()),
         "episodes in a grid": in_cells,
@@ -298,16 +275,18 @@ CASES = {
         ),
     },
     "GD507 error is_success": {
-        "a flag comes one step late": lambda: late("is_success"),
-        "a flag is never set, but the reward differs": without_success,
+        "a flag comes one step late": lambda: with_flags(lambda flags: later(flags, False)),
+        "a flag is never set, but the reward differs": lambda: with_flags(np.zeros_like),
         "a flag is never set, and the reward never differs": lambda: changed(
-            without_success(), rewards=lambda each, i: np.full(len(each), -1.0)
+            with_flags(np.zeros_like), rewards=lambda each, i: np.full(len(each), -1.0)
         ),
         "a flag is set at the end of each episode": lambda: with_flags(is_last, act=at_random),
     },
     "GD507 error reward": {
         "all rewards are equal": lambda: changed(healthy(), rewards=lambda each, i: np.full(len(each), -1.0)),
-        "a sparse reward comes one step late": lambda: late("rewards"),
+        "a sparse reward comes one step late": lambda: changed(
+            healthy(), rewards=lambda each, i: later(each.rewards, -1)
+        ),
         "a dense reward comes one step late": lambda: changed(
             healthy(), rewards=lambda each, i: -distances(each)[:-1]
         ),
@@ -334,7 +313,6 @@ CASES = {
     },
     "GD509 warning action[0]": {
         "motors have random signs": lambda: with_other_actions(lambda rows, i: rows * (-1) ** (i // 3)),
-        "robots have two gains": two_gains,
         "actions have two units": lambda: with_other_actions(
             lambda rows, i: rows if i < 30 else 500 * rows + 1500
         ),
@@ -380,7 +358,6 @@ SOLVED = {"history": history(success_rate=[1.0] * 10)}
         ("", healthy, DEFAULTS | {"relabeled_share": 0.5, "gamma": 0.995}),
         ("GD609 error gamma", healthy, DEFAULTS | {"gamma": 1.0}),
         ("GD609 warning gamma", healthy, DEFAULTS | {"gamma": 0.9995}),
-        ("GD609 warning goal_selection_strategy", healthy, {"relabeled_share": 0.1}),
     ],
 )
 def test_the_finding_about_a_run_is_this_one(expected, make, options):

@@ -25,12 +25,6 @@ class GoalHasNoise(Reference, code="HB101"):
         return goal + self.rng.normal(0, 0.05, 2) if goal.dtype.kind == "f" else goal
 
 
-class FutureOfAnyEpisode(ChoosesFrom, code="HB101"):
-    def other_goal(self, episode, t):
-        other, s = self.rows[self.rng.integers(len(self.rows))]
-        return achieved(other[s])
-
-
 class FutureWithPresent(ChoosesFrom, code="HB101"):
     def other_goal(self, episode, t):
         s = self.rng.integers(t, len(episode) + 1)
@@ -79,13 +73,6 @@ class GeometricPrefersFarStates(ChoosesFrom, code="HB194"):
 class NextGoalKept(Reference, code="HB101"):
     def row(self, step, goal, relabeled):
         return super().row(step, goal, relabeled) | {"next_desired_goal": step["next_obs"]["desired_goal"]}
-
-
-class NextGoalIsThatOfTheStep(Reference, code="HB103"):
-    """The next observation of an original row has the desired goal of the observation."""
-
-    def row(self, step, goal, relabeled):
-        return super().row(step, goal, relabeled) | {"next_desired_goal": goal}
 
 
 class GoalOfFirstStep(Reference, code="HB103"):
@@ -139,11 +126,6 @@ class ShareIsOneMinusOneOverK(Reference, code="HB201"):
         return self.rng.random() < 1 - 1 / self.k
 
 
-class ShareIsFixed(Reference, code="HB201", scenario="different lengths"):
-    def is_relabeled(self, episode, t, i, batch_size):
-        return self.rng.random() < 0.8
-
-
 class OneRowIsNeverRelabeled(Reference, code="HB202"):
     """In batches of one row, none is relabeled, as in Stable-Baselines3."""
 
@@ -180,12 +162,6 @@ class DrawsEpisodes(Reference, code="HB205", scenario="different lengths"):
     def choose(self):
         episode = self.episodes[self.rng.integers(len(self.episodes))]
         return episode, int(self.rng.integers(len(episode)))
-
-
-class CrashesAreSampledTwiceAsOften(Reference, code="HB205", scenario="ends of episodes"):
-    def choose(self):
-        episode, t = super().choose()
-        return (episode, t) if episode[-1]["crashed"] or self.rng.random() < 0.5 else super().choose()
 
 
 class OneRandomNumberPerBatch(ChoosesFrom, code="HB206"):

@@ -88,14 +88,6 @@ class InterruptedEpisodesAreJoined(Reference, code="HB124"):
             super().end_episode(env_index)
 
 
-class EndEndsAllEpisodes(Reference, code="HB124"):
-    def end_episode(self, env_index=0):
-        last = self.open[env_index][-1]
-        is_interrupted = not (last["terminated"] or last["truncated"])
-        for index in [i for i, steps in enumerate(self.open) if steps] if is_interrupted else [env_index]:
-            super().end_episode(index)
-
-
 class EnvironmentsAreJoined(Reference, code="HB125"):
     def add(self, *transition, env_index=0):
         super().add(*transition)
@@ -200,13 +192,6 @@ class SaveForgetsGenerator(Reference, code="HB606"):
         rng = self.rng
         super().load(path)
         self.rng = rng
-
-
-class AddingToALoadedBufferForgetsTheSequence(Reference, code="HB606"):
-    def store(self, episode):
-        super().store(episode)
-        if self.is_loaded:
-            self.rng.random()
 
 
 # --- files -----------------------------------------------------------------------------------------

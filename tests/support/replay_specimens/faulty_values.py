@@ -19,13 +19,6 @@ class GoalsAreFloat32(Reference, code="HB501"):
         return batch | (goals if batch["desired_goal"].dtype == np.float64 else {})
 
 
-class ObservationsAreHalf(Reference, code="HB501"):
-    def row(self, step, goal, relabeled):
-        row = super().row(step, goal, relabeled)
-        halves = {key: row[key].astype(np.float16) for key in ("observation", "next_observation")}
-        return row | {key: value.astype(np.float32) for key, value in halves.items()}
-
-
 class ImagesAreScaled(Reference, code="HB106"):
     def goal(self, episode, t):
         goal = super().goal(episode, t)
@@ -44,11 +37,6 @@ class DiscreteGoalsAreInt8(Reference, code="HB107"):
 class RewardsAreOfPresentGoals(Reference, code="HB301"):
     def rewards(self, batch, infos):
         return self.env.compute_reward(batch["achieved_goal"], batch["desired_goal"], infos)
-
-
-class RewardsAreKept(Reference, code="HB301"):
-    def rewards(self, batch, infos):
-        return batch["reward"]
 
 
 class OriginalRewardsAreZero(Reference, code="HB301"):
