@@ -25,7 +25,6 @@ def archive_of(code, folder):
     [
         (None, [], 0),
         ("GD102", ["--ignore", "GD102"], 0),
-        ("GD102", ["--select", "GD2,GD3"], 0),
         ("GD202", ["--strict"], 1),
         (None, ["--gamma", "0.5"], 1),
         (None, ["--gamma", "1.5"], 2),

@@ -408,17 +408,12 @@ def trembling(each, number):
     return tiled(each, "achieved_goal") + noise
 
 
-def clock(each, number):
-    return np.linspace(0, 1, len(each) + 1)
-
-
 @pytest.mark.parametrize(
     ("first", "make"),
     [
         ("GD201", lambda: healthy(100, goal=far_goal, act=towards_goal)),
         ("GD102", lambda: judged(changed(healthy(), achieved_goal=trembling))),
         ("GD208", lambda: judged(healthy(act=towards_goal, step=0.2), radius=0.02)),
-        ("GD105", lambda: changed(EPISODES["GD105"](), clock=clock)),
     ],
 )
 def test_the_cause_is_named_first(first, make):

@@ -126,42 +126,29 @@ class Broken(PointEnv):
         raise ZeroDivisionError("no simulator")
 
 
-def archive_of(*episodes):
-    def make(folder):
-        with EpisodeArchive(folder, env=None if episodes else PointEnv()) as archive:
-            archive.add_episodes(episodes)
-
-    return make
-
-
-def run_with(config=CONFIG, **files):
-    def make(folder):
-        (folder / "config.json").write_text(config)
-        if "progress" in files:
-            (folder / "progress.csv").write_text(files["progress"])
-
-    return make
-
-
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("files", "message"),
     [
-        (lambda folder: None, "is neither an archive nor a run folder of `her train`"),
-        (archive_of(), "at least one complete episode is needed, got none"),
-        (
-            archive_of(replace(UNTOUCHED[0], observations=UNTOUCHED[0].observations["observation"])),
-            "but lack 'observation', 'achieved_goal', 'desired_goal'",
-        ),
-        (run_with(config="{}"), "config.json is damaged, or is not the config of a run"),
-        (run_with(), "train for at least one"),
-        (run_with(progress="success_rate\nx\n"), "progress.csv is damaged, .* could not convert string"),
-        (run_with(config=CONFIG[:-1] + ', "n_sampled_goal": -1}'), "n_sampled_goal must be"),
+        ({}, "is neither an archive nor a run folder of `her train`"),
+        ({"config.json": "{}"}, "config.json is damaged, or is not the config of a run"),
+        ({"config.json": CONFIG}, "train for at least one"),
+        ({"config.json": CONFIG, "progress.csv": "success_rate\nx\n"}, "could not convert string"),
+        ({"config.json": CONFIG[:-1] + ', "n_sampled_goal": -1}'}, "n_sampled_goal must be"),
     ],
 )
-def test_unusable_folders_raise_a_value_error_that_says_why(make, message, tmp_path):
-    make(tmp_path)
+def test_unusable_folders_raise_a_value_error_that_says_why(files, message, tmp_path):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=message):
         diagnose(tmp_path)
+
+
+def test_no_episodes_and_episodes_without_goals_are_an_error():
+    with pytest.raises(ValueError, match="at least one complete episode is needed, got none"):
+        diagnose([])
+    without_goals = replace(UNTOUCHED[0], observations=UNTOUCHED[0].observations["observation"])
+    with pytest.raises(ValueError, match="but lack 'observation', 'achieved_goal', 'desired_goal'"):
+        diagnose([without_goals])
 
 
 @pytest.mark.parametrize(
