@@ -333,6 +333,7 @@ OPTIONS = {
     "GD607": {"history": history(success_rate=[0.1] * 10, collected_success=np.linspace(0, 0.9, 10))},
     "GD608": {"history": history(critic_loss=[1.0] * 9 + [np.nan])},
     "GD609": {"relabeled_share": 0.0, "options": with_defaults({})},
+    "GD610": {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.2, 40)))},
 }
 """For rules about a run, options and history with the cause, for episodes of `EPISODES` or healthy ones."""
 

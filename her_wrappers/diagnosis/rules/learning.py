@@ -190,3 +190,25 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
                 subject=name,
                 severity="warning" if low / 10 <= number <= 10 * high else "error",
             )
+
+
+@rule(
+    "GD610",
+    severity="info",
+    fix="see which goals fail with `her evaluate`; change one option at a time, as in docs/tuning.md",
+    threshold="the latest third of at least 10 evaluations is 0.05 above the first (means), and at the slope "
+    "of the latest half, a success rate of 0.9 needs more evaluations than the run has",
+    needs=("history", "unsolved"),
+)
+def success_rises_slowly(facts: Facts) -> Iterator[Violation]:
+    """The success rate rises, but so slowly that the run needs more than twice its steps."""
+    rates = facts.column("success_rate")
+    if len(rates) >= 10:
+        first, latest = (float(part.mean()) for part in np.array_split(rates, 3)[::2])
+        half = rates[len(rates) // 2 :]
+        slope = float(np.polyfit(np.arange(len(half)), half, 1)[0])
+        if latest - first >= 0.05 and 0 < slope < (SOLVED - latest) / len(rates):
+            yield Violation(
+                f"the success rate rose from {first:.2f} to {latest:.2f} (first and latest third of "
+                f"{len(rates)} evaluations), lately by {slope:.2g} for each evaluation"
+            )

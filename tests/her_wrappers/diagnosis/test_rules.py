@@ -358,6 +358,7 @@ SOLVED = {"history": history(success_rate=[1.0] * 10)}
         ("", healthy, DEFAULTS | {"relabeled_share": 0.5, "gamma": 0.995}),
         ("GD609 error gamma", healthy, DEFAULTS | {"gamma": 1.0}),
         ("GD609 warning gamma", healthy, DEFAULTS | {"gamma": 0.9995}),
+        ("", healthy, {"history": history(40, **dict.fromkeys(STUCK, np.linspace(0, 0.4, 40).clip(0, 0.2)))}),
     ],
 )
 def test_the_finding_about_a_run_is_this_one(expected, make, options):
