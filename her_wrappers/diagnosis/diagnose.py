@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from her_wrappers.diagnosis.rules import DIAGNOSIS_RULES
 from her_wrappers.diagnosis.targets import read_target
 from her_wrappers.rules import NotExercised, Report, unmet_needs
 from her_wrappers.support.arguments import require_count, require_gamma
+
+COMMAND = re.compile(r" \((?:([a-z0-9, ]+): )?(--[^()]+)\)")
+"""Matches options in a fix, such as " (--prioritized)" or, for two algorithms, " (sac, tqc: --agent a=1)"."""
 
 
 def diagnose(
@@ -75,7 +80,8 @@ def diagnose(
         gamma=gamma, clip_targets=clip_targets, time_limit=time_limit, history=history or None
     )
     with np.errstate(all="ignore"):
-        findings = DIAGNOSIS_RULES.judge(facts, rules)
+        found = DIAGNOSIS_RULES.judge(facts, rules)
+    findings = [replace(each, fix=applicable(each.fix, facts.options)) for each in found]
     gaps = unmet_needs(facts, rules)
     if not facts.is_environment and not facts.is_solved:
         gaps.append(NotExercised("the environment itself, which `her check` checks"))
@@ -89,3 +95,41 @@ def diagnose(
         not_exercised=tuple(gaps),
         outcome=facts.outcome,
     )
+
+
+def applicable(fix: str, options: Mapping[str, Any]) -> str:
+    """Return a fix without the options of `her train` that the run already has or that its algorithm lacks.
+
+    A part of the fix, up to "; ", is left out if it has options and none of them is left. The run has an
+    option with a number if its value is at least this number or, in a part with "lower", at most this number.
+    """
+    if not options:
+        return fix
+    parts = []
+    for part in fix.split("; "):
+        text = part
+        for found in COMMAND.finditer(part):
+            algos, command = found.groups()
+            is_useful = not _is_set(command, options, is_lower="lower" in part)
+            is_useful &= algos is None or options["algo"][0] in algos.split(", ")
+            text = text.replace(found[0], f" ({command})" if is_useful else "")
+        if text == part or "(--" in text:
+            parts.append(text)
+    return "; ".join(parts) or "the run has the options that usually help; docs/tuning.md lists others"
+
+
+def _is_set(command: str, options: Mapping[str, Any], *, is_lower: bool) -> bool:
+    """Return whether a run has all options of a command, such as "--agent noise=0.3 --prioritized"."""
+    for option in command.split("--")[1:]:
+        name, _, value = option.strip().replace("agent ", "agent.").replace("=", " ").partition(" ")
+        name, value = name.removeprefix("no-").replace("-", "_"), value or str(not name.startswith("no-"))
+        found = options.get(name, (None,))[0]
+        if isinstance(found, dict):
+            found = " ".join(f"{strategy} {share}" for strategy, share in found.items())
+        try:
+            is_set = float(found) <= float(value) if is_lower else float(found) >= float(value)
+        except (TypeError, ValueError):
+            is_set = str(found).lower() == value.lower()
+        if not is_set:
+            return False
+    return True
