@@ -100,36 +100,28 @@ def diagnose(
 def applicable(fix: str, options: Mapping[str, Any]) -> str:
     """Return a fix without the options of `her train` that the run already has or that its algorithm lacks.
 
-    A part of the fix, up to "; ", is left out if it has options and none of them is left. The run has an
-    option with a number if its value is at least this number or, in a part with "lower", at most this number.
+    A part of the fix, up to "; ", is left out if it has options and none of them is left.
     """
-    if not options:
-        return fix
     parts = []
     for part in fix.split("; "):
         text = part
-        for found in COMMAND.finditer(part):
+        for found in COMMAND.finditer(part) if options else ():
             algos, command = found.groups()
-            is_useful = not _is_set(command, options, is_lower="lower" in part)
-            is_useful &= algos is None or options["algo"][0] in algos.split(", ")
-            text = text.replace(found[0], f" ({command})" if is_useful else "")
+            is_useful = algos is None or options["algo"][0] in algos.split(", ")
+            given = command.removeprefix("--").split(" --")
+            is_useful &= not all(_is_set(each, options, is_lower="lower" in part) for each in given)
+            text = text.replace(found[0], f" ({command})" * is_useful)
         if text == part or "(--" in text:
             parts.append(text)
     return "; ".join(parts) or "the run has the options that usually help; docs/tuning.md lists others"
 
 
-def _is_set(command: str, options: Mapping[str, Any], *, is_lower: bool) -> bool:
-    """Return whether a run has all options of a command, such as "--agent noise=0.3 --prioritized"."""
-    for option in command.split("--")[1:]:
-        name, _, value = option.strip().replace("agent ", "agent.").replace("=", " ").partition(" ")
-        name, value = name.removeprefix("no-").replace("-", "_"), value or str(not name.startswith("no-"))
-        found = options.get(name, (None,))[0]
-        if isinstance(found, dict):
-            found = " ".join(f"{strategy} {share}" for strategy, share in found.items())
-        try:
-            is_set = float(found) <= float(value) if is_lower else float(found) >= float(value)
-        except (TypeError, ValueError):
-            is_set = str(found).lower() == value.lower()
-        if not is_set:
-            return False
-    return True
+def _is_set(option: str, options: Mapping[str, Any], *, is_lower: bool) -> bool:
+    """Return whether a run has an option, such as "agent noise=0.3", or at least (at most) its number."""
+    name, _, value = option.replace("agent ", "agent.").replace("=", " ").partition(" ")
+    found = options.get(name.removeprefix("no-").replace("-", "_"), (None,))[0]
+    if value[:1].isdigit() and found is not None:
+        return bool(found <= float(value) if is_lower else found >= float(value))
+    if isinstance(found, dict):
+        found = " ".join(f"{strategy} {share}" for strategy, share in found.items())
+    return str(found).lower() == (value or str(not name.startswith("no-")).lower())
