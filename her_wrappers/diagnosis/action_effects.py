@@ -11,9 +11,8 @@ from her_wrappers.diagnosis.columns import finite, flat, projected, split_goals
 from her_wrappers.goals.in_observation import fit_function
 from her_wrappers.recording.episodes import Episodes
 
-MIN_STEPS, LAGS = 500, range(-3, 4)
-"""Smallest number of steps for which `action_effects` returns a result; and numbers of steps from a change of
-the state to the actions that may explain it, which are negative for earlier actions."""
+MIN_STEPS = 500  # for which `action_effects` returns a result
+LAGS = range(-3, 4)  # steps from a change of the state to the actions that may explain it
 
 
 def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] | None:

@@ -41,15 +41,14 @@ def diagnose(
             an environment object is not closed.
         gamma: Discount per step; by default read from the run folder, and unknown for other targets.
         clip_targets: Whether the agent clips the targets of its critic to [-1 / (1 - gamma), 0], the range of
-            returns for rewards in [-1, 0]; by default read from the run folder, and unknown for other
-            targets.
-        time_limit: Largest number of steps of an episode; by default read from the run folder or the
-            environment's spec. If neither has a limit, it is estimated from the truncated episodes.
+            returns for rewards in [-1, 0]; the default is as for ``gamma``.
+        time_limit: Largest number of steps of an episode; by default that of the run folder or of the
+            environment's spec, else estimated from the truncated episodes.
         history: A dict for each evaluation, as in ``train(...).history``, with ``success_rate`` and, where
             measured, ``q_mean``, ``critic_loss`` or ``loss``, ``temperature``, ``env_steps``, ``updates`` and
             ``collected_success``; by default read from the run folder.
-        max_steps: Number of steps to run if the target is an environment; ignored for other targets.
-        seed: Seed for running the target if it is an environment; ignored for other targets.
+        max_steps: Number of steps for which an environment is run; ignored for other targets.
+        seed: Seed with which an environment is run; ignored for other targets.
         select: Rule codes or prefixes of codes to report, such as ``"GD1"``; empty for all.
         ignore: Rule codes or prefixes of codes that are not reported.
 

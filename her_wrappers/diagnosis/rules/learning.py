@@ -196,8 +196,8 @@ def option_far_from_default(facts: Facts) -> Iterator[Violation]:
     "GD610",
     severity="info",
     fix="see which goals fail with `her evaluate`; change one option at a time, as in docs/tuning.md",
-    threshold="the latest third of at least 10 evaluations is 0.05 above the first (means), and at the slope "
-    "of the latest half, a success rate of 0.9 needs more evaluations than the run has",
+    threshold="the last third of at least 10 evaluations is 0.05 above the first, but at the slope of the "
+    "last half, a success rate of 0.9 needs more evaluations than the run has",
     needs=("history", "unsolved"),
 )
 def success_rises_slowly(facts: Facts) -> Iterator[Violation]:
@@ -208,7 +208,7 @@ def success_rises_slowly(facts: Facts) -> Iterator[Violation]:
         half = rates[len(rates) // 2 :]
         slope = float(np.polyfit(np.arange(len(half)), half, 1)[0])
         if latest - first >= 0.05 and 0 < slope < (SOLVED - latest) / len(rates):
-            yield Violation(
-                f"the success rate rose from {first:.2f} to {latest:.2f} (first and latest third of "
-                f"{len(rates)} evaluations), lately by {slope:.2g} for each evaluation"
+            found = (
+                f"the success rate rose from {first:.2f} to {latest:.2f} (thirds of {len(rates)} evaluations)"
             )
+            yield Violation(f"{found}, lately by {slope:.2g} for each evaluation")
