@@ -115,7 +115,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             environment (such as with VecFrameStack), or an argument is not valid.
 
     Attributes:
-        her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        her_buffer: The `HindsightReplayBuffer`, with ``statistics()`` and ``episodes()``.
 
     Example:
         >>> import gymnasium as gym, her_envs

@@ -96,7 +96,7 @@ class HindsightReplayBuffer:
             Transitions stay in the memory of the CPU, and rows and goals do not depend on the device.
         demonstrations: Episodes that are never evicted and make up a fixed share of each batch. With N steps
             of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N. Only
-            `sample`, `update_priorities`, `statistics`, `save`, `verify` and ``nbytes`` include them.
+            `sample`, `update_priorities`, `statistics`, `save` and ``nbytes`` include them.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -471,15 +471,6 @@ class HindsightReplayBuffer:
                 stored = storage.read_episodes(int(left[0]), int(left[-1]))[0] if len(left) > 1 else ()
             for episode in stored:
                 yield replace(episode, rewards=episode.rewards.astype(np.float64))
-
-    def verify(self) -> None:
-        """Check that the internal data of the buffer are consistent, in time proportional to its size.
-
-        Raises:
-            RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
-        """
-        with self._lock:
-            self._replay.verify()
 
     def clear(self) -> None:
         """Remove all transitions and open episodes; earlier warnings about episodes may appear again.

@@ -84,11 +84,6 @@ class MixedReplay(RelabeledReplay):
         found = super().statistics(batch_size)
         return replace(found, demonstrations=self.demonstrations.statistics(batch_size))
 
-    def verify(self) -> None:
-        """Raise RuntimeError if the internal data are inconsistent."""
-        super().verify()
-        self.demonstrations.verify()
-
 
 def make_replay(
     observation_space: spaces.Dict, action_space: spaces.Space[Any], options: BufferOptions

@@ -57,7 +57,7 @@ class DeviceReplayBuffer:
 
     A CUDA graph can capture both methods if the functions of the buffer do not wait for the device; register
     `generator` with the graph. `add` never waits; `sample` waits only in its calls 1, 10, 100 and 1,000, and
-    never during a capture. `len`, `statistics`, `verify` and `save` wait too. All calls that wait, except
+    never during a capture. `len`, `statistics` and `save` wait too. All calls that wait, except
     `len`, raise ValueError if NaN, an infinite goal or an infinite reward was added.
 
     Args:
@@ -504,16 +504,6 @@ class DeviceReplayBuffer:
             self._warned.add(subject)
             warn_user(message)
 
-    def verify(self) -> None:
-        """Check that the internal data are consistent, in time proportional to the size.
-
-        Raises:
-            RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
-            ValueError: An invalid value was added.
-        """
-        self._lanes.verify()
-        self._inspect()
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer, with open episodes and demonstrations, to a file that `load` reads.
 
@@ -585,7 +575,6 @@ class DeviceReplayBuffer:
                     lanes.restore(name, torch.from_numpy(file.read(name)))
                 if "seed" not in options and header["device"] == buffer.device.type:
                     buffer.generator.set_state(torch.from_numpy(file.read("generator")))
-                lanes.verify()  # without calling the user's functions, whose errors are not damage
         return buffer
 
 

@@ -413,21 +413,6 @@ class Lanes:
                 "the simulator end and reset such an episode before its values reach add()"
             )
 
-    def verify(self) -> None:
-        """Raise RuntimeError if the data are inconsistent."""
-        counts = self._next_step - self._oldest_step
-        is_valid = bool((counts >= 0).all()) and torch.equal(counts.cumsum(0), self._ends)
-        if is_valid and len(self):
-            lane, number, row, first, last = self.spread(len(self))
-            episode, newest = self._episode_of_row[self.find(lane, row)], self._next_row[lane]
-            are_valid = (row - episode == number) & (first <= row) & (row < last) & (last < newest)
-            is_valid = bool(are_valid.all())
-        if not is_valid:
-            raise RuntimeError(
-                "the indices of the buffer contradict each other, as after an interrupted change; make a new "
-                "buffer, or load a saved one"
-            )
-
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors, by the names that they have in a file."""
         names = (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.data.trees import try_as_array
-from her_wrappers.replay.rows import corrupted_memory, ring_slices
+from her_wrappers.replay.rows import ring_slices
 from her_wrappers.support.arguments import require_number
 
 INITIAL_PRIORITY = 1.0  # priority of new transitions, until a larger one is given
@@ -129,13 +129,6 @@ class PrioritySampler:
         self._set_range(self._first, scaled[len(scaled) - count :])
         self.largest = largest
 
-    def verify(self) -> None:
-        """Raise RuntimeError unless exactly the stored steps have priorities, and the tree is consistent."""
-        numbers = self._first + np.arange(self._capacity)
-        agree = np.array_equal(self.scaled(numbers) > 0, numbers < self._end)
-        if not agree or not self._tree.is_consistent():
-            raise corrupted_memory("the priorities do not fit the stored steps")
-
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the priorities of stored steps only."""
         return self.__dict__ | {"_tree": self.scaled(np.arange(self._first, self._end))}
@@ -248,11 +241,6 @@ class SumTree:
             nodes, left = _descend(level.take(nodes, axis=0), nodes, left)
         slots: np.ndarray = nodes
         return slots
-
-    def is_consistent(self) -> bool:
-        """Return whether each node is the sum of its children."""
-        pairs = zip(self._levels[:-1], self._levels[1:], strict=True)
-        return all(np.array_equal(_sums(below), level.reshape(-1)[: len(below)]) for below, level in pairs)
 
 
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -214,13 +214,6 @@ class RelabeledReplay:
         counts = {"num_transitions": len(self), "num_episodes": stored.num_episodes, "nbytes": self.nbytes}
         return statistics_of(batch, batch.goal_index - batch.index, is_trivial, **counts)
 
-    def verify(self) -> None:
-        """Raise RuntimeError if the internal data are inconsistent."""
-        self.storage.verify()
-        if self.priorities is not None:
-            self.priorities.follow(self.storage.stored.first, self.storage.stored.end)
-            self.priorities.verify()
-
     def clear(self) -> None:
         """Remove all steps; the numbers of removed steps are not used again."""
         self.storage.clear(self.storage.stored.end)

@@ -471,28 +471,6 @@ class RowStorage:
         )
         return episodes, goal_independent
 
-    def verify(self) -> None:
-        """Raise RuntimeError if the fields of `stored` contradict each other."""
-        stored, spans = self.stored, self._stored_spans()
-        is_first = np.diff(spans[:, FIRST], prepend=-1) != 0
-        lengths, number = spans[is_first, LENGTH], is_first.cumsum() - 1
-        ahead = lengths.cumsum() - lengths
-        rows = (stored.first_row + ahead + np.arange(len(lengths))) % len(stored.states[0])
-        expected = np.stack([stored.first + ahead, rows, lengths], axis=1)[number]
-        counts = np.diff(spans[:, END], prepend=stored.first)
-        slots = np.arange(stored.first, stored.end) % self.buffer_size
-        numbers = np.arange(stored.first_span, stored.end_span).repeat(counts.clip(0))
-        if not (
-            np.array_equal(spans[:, [FIRST, ROW, LENGTH]], expected)
-            and np.array_equal(stored.steps[slots], numbers % len(stored.goal_spans))
-            and bool((counts > 0).all())
-            and lengths.sum() == stored.num_steps <= self.buffer_size
-            and len(lengths) == stored.num_episodes
-            and stored.end_row - stored.first_row <= len(stored.states[0])
-            and len(spans) <= len(stored.goal_spans)
-        ):
-            raise corrupted_memory("episodes and steps are inconsistent")
-
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the stored episodes only, so that a pickle of an empty buffer is small."""
         blocks = [self.read_episodes(int(each[0]), int(each[-1])) for each in self.episode_blocks()]
@@ -511,12 +489,6 @@ def _record(leaves: Iterable[LeafSpec], **others: Any) -> np.dtype[Any]:
     """Return the dtype of records with the fields "0", "1", ... for ``leaves``, and with other fields."""
     fields = [(str(i), leaf.dtype, leaf.shape) for i, leaf in enumerate(leaves)]
     return np.dtype([*fields, *others.items()], align=True)  # torch needs aligned fields
-
-
-def corrupted_memory(problem: str) -> RuntimeError:
-    """Return the error for internal data of a buffer that contradict each other."""
-    fix = "load the buffer from a file that was saved earlier, or make a new buffer"
-    return RuntimeError(f"the memory of the buffer is corrupted ({problem}); {fix}")
 
 
 def row_bytes(rows: np.ndarray) -> np.ndarray:

@@ -268,7 +268,7 @@ def test_nan_is_an_error_of_the_next_call_that_waits(key):
     values = step.last_observation.get(key) if key in SPACE.spaces else getattr(step, key)
     values[1] = torch.nan
     buffer.add(step)
-    for call in (buffer.statistics, buffer.verify, lambda: buffer.sample(4)):
+    for call in (buffer.statistics, lambda: buffer.sample(4)):
         with pytest.raises(ValueError, match="step 80 of environment 1"):
             call()
 

@@ -26,7 +26,6 @@ def test_memory_is_that_of_one_state_per_step_and_stays_constant_when_episodes_a
         lengths = [1 + (chapter + i) % (2 if chapter % 10 == 3 else 40) for i in range(200)]
         buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
         sizes.append(buffer.nbytes)
-    buffer.verify()
     assert sizes[-1] <= 1.25 * sizes[9]
 
 

@@ -45,7 +45,6 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, optio
             buffer.sample(size)
         unsaved = copy.deepcopy(buffer)
         twin = reloaded(buffer, tmp_path, device)
-        twin.verify()
         for other in (unsaved, twin):
             assert_same_batches(copy.deepcopy(buffer), other, [16] * 12 + [7, 7, 300, 300])
 
@@ -103,7 +102,6 @@ def test_priorities_may_begin_and_end_at_load(tmp_path):
     for priority in (Priority(), Priority(alpha=0.5), Priority(eps=0.1)):
         source = buffer if priority.alpha == 0.5 else plain
         again = reloaded(source, tmp_path, **FUNCTIONS, prioritized=priority)
-        again.verify()
         assert again.sample(100).weights.tolist() == [1] * 100, "all have the first priority again"
 
 
