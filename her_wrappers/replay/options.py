@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 # Options on which the sampled steps and goals depend
 SAMPLING = ("n_sampled_goal", "goal_selection_strategy", "prioritized")
-MAX_SIZE = 2**62  # largest `buffer_size`: step numbers are int64
 
 # Options that are saved; the share of the demonstrations is saved too
 SAVED = (
@@ -146,8 +145,6 @@ class BufferOptions:
         if self.n_sampled_goal is None and not _has_share(strategy):
             resolved["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
         self.__dict__.update(resolved)  # the class is frozen
-        if self.buffer_size > MAX_SIZE:
-            raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
         require_termination(self.termination)
         if not isinstance(self.prioritized, Priority | None):
             got = f"got {self.prioritized!r}; pass Priority()"

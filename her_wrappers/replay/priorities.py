@@ -16,7 +16,6 @@ from her_wrappers.support.arguments import require_number
 
 INITIAL_PRIORITY = 1.0  # priority of new transitions, until a larger one is given
 LARGEST = float(np.finfo(np.float32).max)  # largest priority that is allowed: sums of them are finite
-ROUNDING = 1e-12  # numbers that differ relatively by less are considered equal
 WIDTH = 16  # number of children of a node. Their values fill two cache lines, which `take` copies at once.
 UP_TO = np.triu(np.ones((WIDTH, WIDTH)))  # `row @ UP_TO` are the sums of the values up to each column
 MOST_AT_TOP = 4096  # maximum number of nodes of the top level; summing them is faster than another level
@@ -118,15 +117,7 @@ class PrioritySampler:
         """
         if (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
             return
-        count = self._end - self._first
-        # Powers of arrays differ from those of single numbers in the last bit.
-        lowest, highest = self._priority.scale(0.0), self._priority.scale(largest)
-        is_column = scaled.ndim == 1 and len(scaled) >= count and scaled.dtype == np.float64
-        is_possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))
-        if not (is_column and is_possible.all() and INITIAL_PRIORITY <= largest <= LARGEST):
-            got = f"the largest priority {largest} and an array of shape {scaled.shape}"
-            raise ValueError(f"the file must have valid priorities for {count} steps, got {got}")
-        self._set_range(self._first, scaled[len(scaled) - count :])
+        self._set_range(self._first, scaled[len(scaled) - (self._end - self._first) :])
         self.largest = largest
 
     def __getstate__(self) -> dict[str, Any]:

@@ -185,18 +185,13 @@ class Sampler:
         numbers = {"batch_size": self._batch_size, "batches": len(self._draws), "used": self._used}
         return {"generator": self._generator, **numbers}
 
-    def load_state_dict(self, state: dict[str, Json]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue at a saved state of the sequence of batches; episodes and priorities must be unchanged."""
         self.invalidate()
-        names = "batch_size", "batches", "used"
-        batch_size, num_batches, used = (require_count(name, state[name], at_least=0) for name in names)
         self.rng.bit_generator.state = state["generator"]
-        if num_batches:
-            most = max(1, min(MAX_BATCHES, MAX_ROWS // max(1, batch_size)))
-            if not (batch_size > 0 and used <= num_batches <= most):
-                raise ValueError(f"the saved state of the sampler has wrong numbers: {state}")
-            self._prefetch(num_batches, batch_size)
-            self._used = used
+        if state["batches"]:
+            self._prefetch(state["batches"], state["batch_size"])
+            self._used = state["used"]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the drawn batches; `__setstate__` draws them again."""
