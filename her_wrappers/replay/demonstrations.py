@@ -55,7 +55,7 @@ class MixedReplay(RelabeledReplay):
     ) -> None:
         super().__init__(observation_space, action_space, options, first=len(demonstrations))
         self.demonstrations, self.share = demonstrations, share
-        self.rng = np.random.default_rng(None if options.seed is None else (options.seed, 1))
+        self.share_rng = np.random.default_rng(None if options.seed is None else (options.seed, 1))
 
     @property
     def nbytes(self) -> int:
@@ -67,7 +67,7 @@ class MixedReplay(RelabeledReplay):
         if not len(self):
             return super().sample(batch_size, beta)  # raises ValueError
         batch_size = require_count("batch_size", batch_size, at_least=1)
-        count = int(batch_size * self.share + self.rng.random())
+        count = int(batch_size * self.share + self.share_rng.random())
         sources = (super().sample, batch_size - count), (self.demonstrations.sample, count)
         batches = [sample(size, beta) for sample, size in sources if size]
         return _merge(batches, len(self.demonstrations))

@@ -67,11 +67,11 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         "functions": sorted(set(SAVED) - options.keys()),
         "first": stored.first - len(demonstrations or ()),  # counted from the end of the demonstrations
         "relabeler": relabeler,
-        "sampler": replay.sampler.state_dict(),
+        "sampler": replay.sampler_state(),
         "largest_priority": None if priorities is None else priorities.largest,
         "open": {"is_single": is_single, "lengths": lengths.tolist()},
         "attachment": buffer._attachment,
-        "demonstrations": demonstrations and buffer._replay.rng.bit_generator.state,
+        "demonstrations": demonstrations and buffer._replay.share_rng.bit_generator.state,
         "blocks": len(blocks),
     }
 
@@ -182,7 +182,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             mixed = MixedReplay(*own_spaces, options, demonstrations, share)
             if "seed" not in given:
                 with _reading(file):
-                    mixed.rng.bit_generator.state = content["demonstrations"]
+                    mixed.share_rng.bit_generator.state = content["demonstrations"]
             buffer._set_up(mixed)
         _restore(buffer._replay, file, header, given)
         with _reading(file):
@@ -257,7 +257,7 @@ def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Ma
         if "seed" not in given:
             now, then = options_to_json(replay.options), content["options"]
             is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
-            replay.sampler.load_state_dict(content["sampler"] | ({} if is_same else {"batches": 0}))
+            replay.restore_sampler(content["sampler"] | ({} if is_same else {"batches": 0}))
 
 
 def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
