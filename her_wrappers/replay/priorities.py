@@ -120,15 +120,6 @@ class PrioritySampler:
         self._set_range(self._first, scaled[len(scaled) - (self._end - self._first) :])
         self.largest = largest
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the priorities of stored steps only."""
-        return self.__dict__ | {"_tree": self.scaled(np.arange(self._first, self._end))}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the priorities of the stored steps, and compute the sums in the tree again."""
-        self.__dict__.update(state, _tree=SumTree(state["_capacity"]))
-        self._set_range(self._first, state["_tree"])
-
     def _set_range(self, first: int, scaled: np.ndarray) -> None:
         """Set the (n,) scaled priorities of n consecutive steps, from the step number ``first`` on."""
         for slots, part in ring_slices(first, len(scaled), self._capacity):
