@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -49,21 +49,13 @@ REMOVED: dict[str, tuple[Json, str]] = {
 REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
 
 
-@runtime_checkable
-class HasEpisodes(Protocol):
-    """An object with a method ``episodes``, such as a `HindsightReplayBuffer`."""
-
-    def episodes(self) -> Iterable[Episode]:
-        """Return the episodes."""
-
-
 @dataclass(frozen=True)
 class Demonstrations:
     """Episodes of an expert or another policy, and their share of each batch.
 
     Attributes:
-        episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, a `HindsightReplayBuffer`, `Episodes` or an
-            iterable of `Episode`. A buffer that is made with these demonstrations copies the episodes.
+        episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, `Episodes` or an iterable of `Episode`. A
+            buffer that is made with these demonstrations copies the episodes.
         share: Share of demonstrations among the rows of each batch, in (0, 1). If ``share`` times the
             batch size is not an integer, the product is rounded at random, so that its mean is exact.
 
@@ -75,7 +67,7 @@ class Demonstrations:
         ``HindsightReplayBuffer.for_env(env, demonstrations=Demonstrations(archive, share=0.25))``
     """
 
-    episodes: Iterable[Episode] | Dataset | HasEpisodes
+    episodes: Iterable[Episode] | Dataset
     share: float = 0.25
 
     def __post_init__(self) -> None:
@@ -91,8 +83,6 @@ class Demonstrations:
         if isinstance(source, Dataset):
             errors = EpisodeErrors("raise")
             source = errors.counted(episodes_of(source, errors))
-        elif isinstance(source, HasEpisodes):
-            source = source.episodes()
         listed = [episode for _, episode in numbered(source)]
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")

@@ -219,7 +219,7 @@ def test_a_state_of_a_buffer_with_other_options_or_of_another_class_is_an_error(
 
 
 def test_demonstrations_are_a_share_of_each_batch_and_have_priorities(env):
-    demonstrations = Demonstrations(filled(env).her_buffer, share=0.25)
+    demonstrations = Demonstrations(list(filled(env).her_buffer.episodes()), share=0.25)
     buffer = filled(env, prioritized=Priority(1.0), demonstrations=demonstrations)
     buffer.sample(64)
     assert buffer.last_batch.is_demonstration.sum() == 16

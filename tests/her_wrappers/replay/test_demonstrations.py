@@ -120,7 +120,7 @@ def test_any_source_of_episodes_can_be_used(tmp_path):
         archive.add_episodes(EPISODES)
     other = counting_buffer()
     other.add_episodes(EPISODES)
-    for source in (EpisodeArchive(tmp_path / "archive"), other, Episodes.of(EPISODES), iter(EPISODES)):
+    for source in (EpisodeArchive(tmp_path / "archive"), other.episodes(), Episodes.of(EPISODES)):
         assert_same_episodes(with_demonstrations(episodes=source).demonstrations.episodes(), EPISODES)
 
 
