@@ -282,8 +282,7 @@ class DeviceReplayBuffer:
             slots = torch.where(chosen, self._lanes.find(lane, row), slots)
             index = torch.where(chosen, self._lanes.index(lane, found), index)
             takes_desired = chosen if each.takes_desired else None  # "desired" is the last component
-        values = self._lanes.goals(slots, takes_desired) if self._components else {}
-        return NewGoals(component < len(self._components), values), index
+        return NewGoals(component < len(self._components), slots, takes_desired), index
 
     def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
         """Return (B,) rows: for each step, the row of the state that the strategy ``select`` chooses."""

@@ -88,15 +88,16 @@ class Steps(NamedTuple):
 
 
 class NewGoals(NamedTuple):
-    """New goals for B steps, as matrices (B, width) by dtype."""
+    """Sources of the new goals of B steps."""
 
-    relabeled: Tensor  # (B,) bool, whether the step gets its new goal
-    values: Blocks
+    relabeled: Tensor  # (B,) bool, whether the step gets a new goal
+    slots: Tensor  # (B,) slots of the states that supply the goals: their achieved goals,
+    takes_desired: Tensor | None  # (B,) bool: or their desired goals
 
     def repeat(self, n: int) -> NewGoals:
         """Return each goal n times, in successive rows."""
-        repeated = {dtype: values.repeat_interleave(n, 0) for dtype, values in self.values.items()}
-        return NewGoals(self.relabeled.repeat_interleave(n), repeated)
+        takes_desired = None if self.takes_desired is None else self.takes_desired.repeat_interleave(n)
+        return NewGoals(self.relabeled.repeat_interleave(n), self.slots.repeat_interleave(n), takes_desired)
 
 
 class Lanes:
@@ -240,12 +241,11 @@ class Lanes:
 
     def _blocks(self, tree: Any, spec: SpaceSpec) -> Blocks:
         """Return N states or steps as one matrix (N, width) per dtype, with the columns of the lanes."""
-        parts: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
-        for leaf, dtype, begin, end in self._leaves[spec.name]:
+        parts: dict[torch.dtype, list[Tensor]] = {}
+        for leaf, dtype, begin, end in sorted(self._leaves[spec.name], key=lambda leaf: leaf.begin):
             value = self._checked(leaf.name, leaf.find(tree, "in the step"), dtype, leaf.shape)
-            parts.setdefault(dtype, []).append((begin, value.reshape(self.num_envs, end - begin)))
-        ordered = {dtype: sorted(each, key=lambda part: part[0]) for dtype, each in parts.items()}
-        return {dtype: torch.cat([values for _, values in each], 1) for dtype, each in ordered.items()}
+            parts.setdefault(dtype, []).append(value.reshape(self.num_envs, end - begin))
+        return {dtype: torch.cat(values, 1) for dtype, values in parts.items()}
 
     def _checked(
         self, name: str, value: Any, dtype: torch.dtype | None = None, shape: tuple[int, ...] | None = None
@@ -326,18 +326,6 @@ class Lanes:
         oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
         return torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)
 
-    def goals(self, slots: Tensor, takes_desired: Tensor | None) -> Blocks:
-        """Return the achieved goals of states, or the desired goals where ``takes_desired`` is True."""
-        goals: Blocks = {}
-        for dtype, columns in self._columns.items():
-            if columns.desired > columns.achieved:
-                rows = self._rows[dtype]
-                goals[dtype] = rows[:, columns.observation : columns.achieved][slots]
-                if takes_desired is not None:
-                    desired = rows[:, columns.achieved : columns.desired][slots]
-                    goals[dtype] = torch.where(takes_desired[:, None], desired, goals[dtype])
-        return goals
-
     def same_goals(self, before: Tensor, after: Tensor) -> Tensor:
         """Return (B, n) bool: whether slot ``after[i, j]`` has the desired goal of slot ``before[i]``."""
         same = torch.ones_like(after, dtype=torch.bool)
@@ -351,11 +339,14 @@ class Lanes:
     ) -> Batch[Tensor]:
         """Return a batch of the steps between pairs of slots, with new goals, but with recorded rewards."""
         here, there = ({dtype: rows[each] for dtype, rows in self._rows.items()} for each in slots)
-        for dtype, goal in ({} if goals is None else goals.values).items():
-            columns = self._columns[dtype]
-            for block in (here[dtype], there[dtype]):
-                desired = block[:, columns.achieved : columns.desired]
-                desired.copy_(torch.where(goals.relabeled[:, None], goal, desired))  # type: ignore[union-attr] # not None here
+        for dtype, (observation, achieved, desired, _) in self._columns.items():
+            if goals is not None and desired > achieved:
+                goal = self._rows[dtype][:, observation:achieved][goals.slots]
+                if goals.takes_desired is not None:
+                    others = self._rows[dtype][:, achieved:desired][goals.slots]
+                    goal = torch.where(goals.takes_desired[:, None], others, goal)
+                for block in (here[dtype][:, achieved:desired], there[dtype][:, achieved:desired]):
+                    block.copy_(torch.where(goals.relabeled[:, None], goal, block))
         step = self._tree(self._step, here)
         weights = torch.ones_like(index, dtype=torch.float32)
         return Batch(
