@@ -19,12 +19,10 @@ from gymnasium import spaces
 
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch, Provenance, Statistics
 from her_wrappers.replay.options import BufferOptions
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.support.arguments import require_count
-from her_wrappers.support.user_warning import warn_user
 
 
 class DemonstrationReplay(RelabeledReplay):
@@ -104,11 +102,6 @@ def make_replay(
         RelabeledReplay.add(replay, episodes)
     except ValueError as error:
         raise ValueError(f"demonstrations: {error}") from error
-    if not _have_success(episodes, replay):
-        warn_user(
-            f"none of the {len(episodes)} demonstrations achieves its desired goal; record episodes of a "
-            "policy that achieves its goals, or leave demonstrations= out"
-        )
     return MixedReplay(*all_spaces, options, replay, given.share)
 
 
@@ -136,14 +129,3 @@ def _merge(batches: list[Batch], num_demonstrations: int) -> Batch:
     episode, goal_index, component = join(*(each[:3] for each in origins))
     merged.provenance = Provenance(episode, goal_index, component, origins[0].names, num_demonstrations)
     return merged
-
-
-def _have_success(episodes: list[Episode], replay: RelabeledReplay) -> bool:
-    """Return whether at least one demonstration achieves its goal; also return True if this is unknown."""
-    flags = [episode.infos[name] for episode in episodes for name in FLAG_NAMES if name in episode.infos]
-    if flags:
-        return any(np.any(each) for each in flags)
-    rewards = np.concatenate([episode.rewards for episode in episodes])
-    if replay.checks is None or len(np.unique(rewards)) > 2:
-        return True
-    return bool(replay.checks.are_at_goals(Episodes.of(episodes)).any())

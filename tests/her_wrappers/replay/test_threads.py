@@ -90,8 +90,7 @@ def test_threads_that_add_sample_update_and_save_get_correct_rows_and_files(tmp_
 @pytest.mark.parametrize("copied", [lambda each: each, lambda each: pickle.loads(pickle.dumps(each))])
 def test_demonstrations_are_not_sampled_while_their_buffer_samples_from_them(copied, monkeypatch):
     demonstrations = Demonstrations([counting_episode(9, 5, terminated=True)])
-    with pytest.warns(UserWarning, match="demonstrations"):
-        buffer = copied(filled(demonstrations=demonstrations))
+    buffer = copied(filled(demonstrations=demonstrations))
     has_begun, may_end, replay = threading.Event(), threading.Event(), buffer._replay
 
     def sample_slowly(batch_size, beta):
