@@ -8,7 +8,6 @@ problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). So the rul
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,35 +31,6 @@ BatchFunction: TypeAlias = Callable[[Batch], Any]  # from transitions with new g
 TerminationMode = Literal["recompute", "success", "keep", "never"]
 
 GoalArguments: TypeAlias = tuple[Any, Any, Sequence[Mapping[str, Any]]]  # of goal functions, for B steps
-
-
-class WatchedInfo(dict[str, Any]):
-    """A copy of an info. If a key that the info lacks is read, the key is added to the set ``missing``."""
-
-    def __init__(self, info: Mapping[str, Any], missing: set[str]) -> None:
-        super().__init__(info)
-        self.missing = missing
-
-    def __contains__(self, key: object) -> bool:
-        if not super().__contains__(key):
-            self.missing.add(str(key))
-        return super().__contains__(key)
-
-    def __missing__(self, key: str) -> Any:
-        self.missing.add(key)
-        raise KeyError(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of ``key``, or ``default`` if the key is missing."""
-        return super().get(key, default) if key in self else default
-
-
-def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> list[str]:
-    """Call a goal function; return the keys that the function reads but the dicts in ``info`` lack."""
-    missing: set[str] = set()
-    with contextlib.suppress(Exception):
-        function(achieved_goal, desired_goal, [WatchedInfo(each, missing) for each in info])
-    return sorted(missing)
 
 
 def remedy_for_infos(keys: Iterable[str]) -> str:
@@ -198,7 +168,7 @@ class Relabeler:
             result = function(*arguments)
         except Exception as error:
             key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
-            if key is not None and key in missing_keys(function, *arguments):
+            if isinstance(key, str) and key not in self._info_keys:
                 raise ValueError(reads_unstored_info(name, key)) from error
             infos = " with info, a list of one dict per step" * is_goal_function
             error.add_note(
@@ -255,12 +225,6 @@ class Relabeler:
     def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
         """Return the results of ``compute_terminated`` for the recorded steps with indices ``steps``."""
         return self._terminated(self._recorded(episodes, steps))
-
-    def missing_infos(self, episodes: Episodes) -> list[str]:
-        """Return the info keys that the reward function reads, but that the buffer does not store."""
-        if self.reward_name == "reward_fn":  # a batch has no infos
-            return []
-        return missing_keys(self._reward, *self._recorded(episodes, np.arange(len(episodes.rewards))))
 
     def _recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"

@@ -16,7 +16,7 @@ from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.relabeling import Bools, Relabeler, follows_recorded, remedy_for_infos
+from her_wrappers.replay.relabeling import Bools, Relabeler, follows_recorded
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.support.user_warning import warn_user
 
@@ -111,10 +111,7 @@ class EpisodeChecks:
         if agree.all() or "rewards" in self.warned:
             return
         i = int(agree.argmin())
-        keys = set(self._relabeler.missing_infos(episodes)) - set(FLAG_NAMES)
-        if keys:
-            cause = f"{name} reads infos that this buffer does not store; {remedy_for_infos(keys)}"
-        elif _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]]).any():
+        if _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]]).any():
             cause = (
                 "the desired goal changed in this step, so likely the step is a reset, such as that of "
                 "gymnasium.wrappers.Autoreset, or step() computed the reward for the goal before the change"
@@ -122,7 +119,8 @@ class EpisodeChecks:
         else:
             cause = (
                 f"likely causes: a reward wrapper, a cost that {name} leaves out, a reward that depends on "
-                "the info (pass info_keys=; Stable-Baselines3: copy_info_dict=True), or attributes that were "
+                "the info (pass info_keys= to the buffer; Stable-Baselines3: copy_info_dict=True; `her "
+                "train`: --info-keys), or attributes that were "
                 f"set or changed (a curriculum, set_attr(), call()) in other environments than the one whose "
                 f"{name} is called (the first, or a local copy for AsyncVectorEnv)"
             )
