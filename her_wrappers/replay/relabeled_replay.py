@@ -94,17 +94,17 @@ class RelabeledReplay:
             functions = options.compute_reward, options.reward_fn
             self.relabeler = Relabeler(*functions, rule, options.info_keys, options.gamma)
         self.options = options
-        self.checks = self._make_checks(action_space)
+        self.checks = self._make_checks()
         priority = options.prioritized
         self.priorities = None if priority is None else PrioritySampler(size, priority)
         self.rng = np.random.default_rng(options.seed)
         self._drop_draws()
 
-    def _make_checks(self, action_space: spaces.Space[Any] | None) -> EpisodeChecks | None:
+    def _make_checks(self) -> EpisodeChecks | None:
         """Return the checks of episodes that will be added; None if nothing is relabeled."""
         if self.relabeler is None:
             return None
-        checks = EpisodeChecks(self.relabeler, action_space)
+        checks = EpisodeChecks(self.relabeler)
         if self.relabeler.rule.mode == "success" and self.options.mixture.has_no_original:
             checks.warned.add("missing terminations")  # no original row contradicts the rule
         return checks
@@ -398,6 +398,6 @@ class RelabeledReplay:
         self.storage.clear(self.storage.stored.end)
         if self.relabeler is not None:
             self.relabeler.seen = SeenRewards()
-            self.checks = self._make_checks(None if self.checks is None else self.checks.action_space)
+            self.checks = self._make_checks()
         if self.priorities is not None:
             self.priorities.largest = INITIAL_PRIORITY

@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
-from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.goals.functions import rewards_agree
 from her_wrappers.goals.in_observation import find_goal_in_observation
@@ -31,10 +29,8 @@ JUMP = 3.0  # a change in one step is a jump if it is this many times the larges
 class EpisodeChecks:
     """Checks the first added episodes and a decreasing share of later ones; warns once of each problem."""
 
-    action_space: spaces.Space[Any] | None = None  # of the recorded actions; None: they are not checked
-
-    def __init__(self, relabeler: Relabeler, action_space: spaces.Space[Any] | None = None) -> None:
-        self._relabeler, self.action_space = relabeler, action_space
+    def __init__(self, relabeler: Relabeler) -> None:
+        self._relabeler = relabeler
         self.subject = ""  # first words of each warning
         self._added = 0  # number of added episodes
         self.warned: set[str] = set()  # names of checks
@@ -47,7 +43,6 @@ class EpisodeChecks:
         self.warn_of_kept_terminations(episodes)
         if begin < len(episodes):
             part = episodes[begin : begin + BLOCK_EPISODES]
-            self._find_outer_actions(part)
             self._compare_rewards(part)
             self._find_missing_terminations(part)
         self._added += len(episodes)
@@ -148,24 +143,6 @@ class EpisodeChecks:
         follows = rewards_agree(rewards, computed + 1).all() if is_batch else (rewards != computed).any()
         if follows:
             self._warn("recorded outcome", follows_recorded(self._relabeler.reward_name, list(flags)))
-
-    def _find_outer_actions(self, episodes: Episodes) -> None:
-        """Warn if an action is outside of its Box and of [-1, 1], the range of scaled actions."""
-        if self.action_space is None or "actions" in self.warned:
-            return
-        pairs = zip(leaf_spaces(self.action_space).values(), leaf_arrays(episodes.actions), strict=True)
-        for box, values in pairs:
-            if isinstance(box, spaces.Box) and values.dtype.kind == "f":
-                margin = 1e-3 * (1 + np.abs(values))
-                outside = (values > box.high + margin) | (values < box.low - margin)
-                outside &= np.abs(values) > 1 + margin
-                if outside.any():
-                    self._warn(
-                        "actions",
-                        f"the action {values[outside][0]:g} is outside of {box}; if the recorder is inside "
-                        "of a wrapper such as RescaleAction, put it around the wrapper; if step() clips "
-                        "actions, clip them before step()",
-                    )
 
     def _find_missing_terminations(self, episodes: Episodes) -> None:
         """Warn if a recorded step did not terminate, but a relabeled step with this outcome would."""

@@ -183,7 +183,6 @@ SITUATIONS = [  # environment, options of `record`, words of the only warning, o
     (NoEnd, SUCCESS, "leave termination= out"),
     (Reach, SUCCESS, None),
     (NoEnd, SUCCESS | {"goal_selection_strategy": Mixture({"future": 1.0, "original": 0})}, None),
-    (NoEnd, {"policy": lambda env, obs: np.float32([1.0001, -1])}, None),
     (NoEnd, {"reward_fn": lambda batch: batch.rewards}, "reward_fn returns batch.rewards"),
     (NoEnd, {"reward_fn": of_goals}, None),
     (NoEnd, {"reward_fn": with_penalties}, None),
@@ -211,24 +210,6 @@ def test_a_change_that_the_local_copy_does_not_get_is_noticed(kind, count):
     found = messages(record_rows, kind([Radius] * 2), change=change)
     assert len(found) == count
     assert all("a curriculum, set_attr()" in message for message in found)
-
-
-class Wide(gym.ActionWrapper):
-    """As RescaleAction: actions of the wrapped environment are ten times as large."""
-
-    def action(self, action):
-        return 10 * action
-
-
-def test_actions_outside_of_the_space_give_one_warning():
-    wide, buffer = Wide(NoEnd()), HindsightReplayBuffer.for_env(NoEnd(), seed=0)
-    wide.env = EpisodeRecorder(wide.env, buffer)
-    rows = []
-    for number in range(2):
-        wide.reset(seed=number)
-        rows.append(messages(lambda: [wide.step(np.float32([0.9, -1])) for _ in range(20)]))
-    assert [len(each) for each in rows] == [1, 0]
-    assert "the action 9 is outside of Box(-1.0, 1.0" in rows[0][0]
 
 
 # --- errors of functions --------------------------------------------------------------------------
