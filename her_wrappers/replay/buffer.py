@@ -39,14 +39,13 @@ if TYPE_CHECKING:
 class HindsightReplayBuffer:
     """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
 
-    Transitions of complete episodes are sampled uniformly or by priorities, in time that hardly depends on
-    ``buffer_size``. With k = ``n_sampled_goal``, an expected share of k / (k + 1) of the rows is relabeled,
-    for any batch size. In a relabeled row, a new goal replaces the desired goal, the reward is computed
-    again, and the rule ``termination`` sets the termination flag.
+    Transitions of complete episodes are sampled uniformly or by priorities. In a relabeled row, a new goal
+    replaces the desired goal, the reward is computed again, and the rule ``termination`` sets the termination
+    flag. With k = ``n_sampled_goal``, an expected share of k / (k + 1) of the rows is relabeled, for any
+    batch size. Whole episodes are evicted, oldest first.
 
-    Whole episodes are evicted, oldest first. Memory is allocated for ``buffer_size`` * 33 / 32 states at
-    first, and for more if episodes are short, since an episode of T steps has T + 1 states. If an observation
-    always equals the achieved goal, for example if both are the same image, only one of the two is stored.
+    Memory is allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short. If
+    an observation always equals the achieved goal, such as an image, only one of the two is stored.
 
     Several threads may call `add_episode` and `sample` at the same time, but only one thread may call `add`.
 
@@ -94,8 +93,7 @@ class HindsightReplayBuffer:
         seed: Seed of the buffer's random generator.
         device: Torch device to which each batch is copied, such as ``"cuda"``; None for NumPy arrays.
             Transitions stay in the memory of the CPU, and rows and goals do not depend on the device.
-        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. With N steps
-            of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N. Only
+        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. Only
             `sample`, `update_priorities`, `statistics`, `save` and ``nbytes`` include them.
 
     Raises:
@@ -291,8 +289,7 @@ class HindsightReplayBuffer:
         """End all open episodes of `add` as truncated and store them, for example after an interruption.
 
         Raises:
-            MemoryError: Not enough memory; all open episodes are dropped.
-            ValueError: An open episode is not valid, see `add_episode`; all open episodes are dropped.
+            MemoryError, ValueError: As for `add_episode`; then all open episodes are dropped.
         """
         with self._lock:
             ended = self._open_episodes.truncate()
@@ -325,9 +322,7 @@ class HindsightReplayBuffer:
             episodes: `Episodes` or an iterable of `Episode`, with the spaces of the buffer.
 
         Raises:
-            TypeError: An element is not an `Episode`.
-            MemoryError: Not enough memory.
-            ValueError: An episode is not valid, see `add_episode`; the message names the episode.
+            MemoryError, TypeError, ValueError: As for `add_episode`; the message names the episode.
         """
         listed = episodes if isinstance(episodes, Episodes) else list(_iterate("add_episodes", episodes))
         if listed:
@@ -347,10 +342,8 @@ class HindsightReplayBuffer:
 
         Raises:
             CorruptFileError: A shard of the archive is damaged.
-            MemoryError: Not enough memory.
             OSError: An archive cannot be read, or cannot write its pending episodes, which it does first.
-            TypeError: An element is not an `Episode`.
-            ValueError: An episode is not valid, see `add_episode`; or all episodes were skipped.
+            MemoryError, TypeError, ValueError: As for `add_episode`, or all episodes were skipped.
         """
         errors = EpisodeErrors(on_error)
         blocks: Iterable[Sequence[Episode]]
@@ -445,7 +438,7 @@ class HindsightReplayBuffer:
             batch_size: Number of rows of the batch.
 
         Raises:
-            ValueError: A batch cannot be sampled, see `sample`.
+            ValueError: As for `sample`.
         """
         size = require_count("batch_size", batch_size, at_least=1)
         with self._lock:
@@ -468,13 +461,7 @@ class HindsightReplayBuffer:
                 yield replace(episode, rewards=episode.rewards.astype(np.float64))
 
     def clear(self) -> None:
-        """Remove all transitions and open episodes; earlier warnings about episodes may appear again.
-
-        Demonstrations are kept. Step numbers of removed transitions are not used again.
-
-        Raises:
-            MemoryError: Not enough memory for new allocations; nothing changes.
-        """
+        """Remove all transitions and open episodes, but no demonstrations. No step number is used twice."""
         with self._lock:
             self._replay.clear()
             self._open_episodes.discard()
@@ -502,9 +489,9 @@ class HindsightReplayBuffer:
     ) -> HindsightReplayBuffer:
         """Read a buffer from a file that `save` wrote.
 
-        Sampling continues with the same random sequence, unless options such as ``seed`` change it.
-        Transitions keep their step numbers. The file is validated, and no code in it is executed. If neither
-        ``env`` nor a reward function is given, `sample` raises ValueError if a row must be relabeled.
+        Sampling continues with the same random sequence, unless options such as ``seed`` change it. No code
+        in the file is executed. If neither ``env`` nor a reward function is given, `sample` raises ValueError
+        if a row must be relabeled.
 
         Args:
             path: The file.
@@ -514,10 +501,8 @@ class HindsightReplayBuffer:
 
         Raises:
             CorruptFileError: The file is damaged, is not a buffer, or has another format version.
-            ImportError: ``device`` is given, but torch is not installed.
-            MemoryError: Not enough memory.
-            OSError: The file does not exist, or cannot be read.
-            TypeError: ``env`` is not an environment, or an option is unknown.
+            OSError: The file cannot be read.
+            ImportError, MemoryError, TypeError: As for the class.
             ValueError: The spaces of ``env`` differ from the saved spaces, an option has a wrong value, or a
                 function is missing. Functions are not saved: those that were passed as ``termination`` or in
                 ``goal_selection_strategy`` must be given together with ``env`` or a reward function.
