@@ -177,7 +177,7 @@ def _to_numpy(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a buffer and of a batch sampled from it.
+    """Statistics of a buffer and of a batch sampled from it, without demonstrations.
 
     A mean or share over the relabeled or the original rows is NaN if the batch has no such rows.
 
@@ -194,8 +194,6 @@ class Statistics:
             the step, gets the reward of success, ``compute_reward(ag_t, g) == compute_reward(g, g)``.
         mean_ahead: Mean, over the relabeled rows, of the number of steps from the row's transition to the
             transition that achieved its new goal. Rows of the strategy ``"desired"`` are left out.
-        demonstrations: Statistics of the demonstrations, or None without demonstrations. All other attributes
-            except ``nbytes`` leave the demonstrations out.
     """
 
     num_transitions: int
@@ -208,7 +206,6 @@ class Statistics:
     terminated_share: float
     trivial_share: float
     mean_ahead: float
-    demonstrations: Statistics | None = None
 
 
 def statistics_of(

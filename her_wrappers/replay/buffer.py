@@ -94,7 +94,7 @@ class HindsightReplayBuffer:
         device: Torch device to which each batch is copied, such as ``"cuda"``; None for NumPy arrays.
             Transitions stay in the memory of the CPU, and rows and goals do not depend on the device.
         demonstrations: Episodes that are never evicted and make up a fixed share of each batch. Only
-            `sample`, `update_priorities`, `statistics`, `save` and ``nbytes`` include them.
+            `sample`, `update_priorities` and `save` include them.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -226,12 +226,12 @@ class HindsightReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Memory allocated for transitions, priorities and demonstrations, in bytes."""
+        """Memory allocated for transitions and priorities, in bytes."""
         return self._replay.nbytes
 
     @property
     def demonstrations(self) -> HindsightReplayBuffer | None:
-        """A read-only buffer that contains the demonstrations, or None without them."""
+        """A buffer that contains the demonstrations, or None without them; add no episodes to it."""
         return self._demonstrations
 
     @property

@@ -10,37 +10,23 @@ https://arxiv.org/abs/2302.02948
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.goals.success_flag import FLAG_NAMES
-from her_wrappers.recording.episode import Episode
-from her_wrappers.replay.batch import Batch, Provenance, Statistics
+from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.options import BufferOptions
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.support.arguments import require_count
 
 
-class DemonstrationReplay(RelabeledReplay):
-    """A replay of demonstrations, which cannot change: the next step numbers belong to the buffer."""
-
-    def add(self, episodes: Sequence[Episode]) -> NoReturn:
-        """Raise RuntimeError."""
-        raise RuntimeError("buffer.demonstrations is read-only; add the episodes to the buffer itself")
-
-    def clear(self) -> NoReturn:
-        """Raise RuntimeError."""
-        raise RuntimeError("buffer.demonstrations is read-only; clear the buffer itself")
-
-
 class MixedReplay(RelabeledReplay):
     """The replay of a buffer with demonstrations: ``share`` of the rows of each batch are demonstrations."""
 
-    demonstrations: DemonstrationReplay
+    demonstrations: RelabeledReplay
     share: float
 
     def __init__(
@@ -48,17 +34,12 @@ class MixedReplay(RelabeledReplay):
         observation_space: spaces.Dict,
         action_space: spaces.Space[Any],
         options: BufferOptions,
-        demonstrations: DemonstrationReplay,
+        demonstrations: RelabeledReplay,
         share: float,
     ) -> None:
         super().__init__(observation_space, action_space, options, first=len(demonstrations))
         self.demonstrations, self.share = demonstrations, share
         self.share_rng = np.random.default_rng(None if options.seed is None else (options.seed, 1))
-
-    @property
-    def nbytes(self) -> int:
-        """Allocated memory in bytes."""
-        return super().nbytes + self.demonstrations.nbytes
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
         """Sample a batch with ``share`` of demonstrations; raise ValueError if no other steps are stored."""
@@ -77,11 +58,6 @@ class MixedReplay(RelabeledReplay):
         self.demonstrations.update_priorities(index[is_demonstration], priorities[is_demonstration])
         return ignored
 
-    def statistics(self, batch_size: int) -> Statistics:
-        """Return the statistics of the buffer, which include the statistics of the demonstrations."""
-        found = super().statistics(batch_size)
-        return replace(found, demonstrations=self.demonstrations.statistics(batch_size))
-
 
 def make_replay(
     observation_space: spaces.Dict, action_space: spaces.Space[Any], options: BufferOptions
@@ -95,11 +71,11 @@ def make_replay(
     recorded = set.intersection(*(set(episode.infos) for episode in episodes))
     keys = tuple(key for key in options.info_keys if key in recorded or key not in FLAG_NAMES)
     sizes = {"buffer_size": sum(map(len, episodes)), "info_keys": keys}
-    replay = DemonstrationReplay(*all_spaces, options_of_demonstrations(options, **sizes))
+    replay = RelabeledReplay(*all_spaces, options_of_demonstrations(options, **sizes))
     if replay.checks is not None:
         replay.checks.subject = "demonstrations: "
     try:
-        RelabeledReplay.add(replay, episodes)
+        replay.add(episodes)
     except ValueError as error:
         raise ValueError(f"demonstrations: {error}") from error
     return MixedReplay(*all_spaces, options, replay, given.share)

@@ -27,7 +27,7 @@ from her_wrappers.data.trees import path_name
 from her_wrappers.goals.interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
-from her_wrappers.replay.demonstrations import DemonstrationReplay, MixedReplay, options_of_demonstrations
+from her_wrappers.replay.demonstrations import MixedReplay, options_of_demonstrations
 from her_wrappers.replay.options import (
     FUNCTIONS,
     SAMPLING,
@@ -210,9 +210,7 @@ def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[st
     return cls(*header.spaces, **arguments) if env is None else cls.for_env(env, **arguments)
 
 
-def _load_demonstrations(
-    own: BufferOptions, file: ArrayFile, given: Mapping[str, Any]
-) -> DemonstrationReplay:
+def _load_demonstrations(own: BufferOptions, file: ArrayFile, given: Mapping[str, Any]) -> RelabeledReplay:
     """Return the demonstrations in the file of a buffer with the options ``own``."""
     content = file.read("demonstrations").tobytes()
     with _as_file(content) as path, ArrayFile(path, kind=KIND, version=VERSION) as inner:
@@ -220,7 +218,7 @@ def _load_demonstrations(
         sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
         observation_space, action_space = header.spaces
         options = options_of_demonstrations(own, **sizes)
-        replay = DemonstrationReplay(observation_space, action_space, options)
+        replay = RelabeledReplay(observation_space, action_space, options)
         _restore(replay, inner, header, given)
     return replay
 
