@@ -378,8 +378,8 @@ class HindsightReplayBuffer:
         Raises:
             ValueError: ``batch_size`` is not an integer of at least 1; ``beta`` is out of [0, 1], or is given
                 for a buffer without priorities; no complete episode is stored; a function of the buffer, such
-                as ``compute_reward``, returns a wrong result; a sum of ``n_steps`` rewards is not finite as
-                float32; or rows must be relabeled, but the buffer was loaded without a reward function.
+                as ``compute_reward``, returns a wrong result; or rows must be relabeled, but the buffer was
+                loaded without a reward function.
         """
         if beta is not None:
             if self._replay.priorities is None:
@@ -429,7 +429,14 @@ class HindsightReplayBuffer:
             ValueError: A step was never stored, or was evicted.
         """
         with self._lock:
-            return self._replay.infos(np.asarray(index))
+            stored, index = self._replay.storage.stored, np.asarray(index)
+            wrong = index[(index < stored.first) | (index >= stored.end)]
+            if wrong.size:
+                raise ValueError(
+                    f"index must have step numbers of stored steps, {stored.first} to {stored.end - 1}, got "
+                    f"{wrong[0]}; smaller numbers are those of evicted steps or of buffer.demonstrations"
+                )
+            return self._replay.storage.take_infos(index)
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored episodes and of a new batch; later batches are not affected.

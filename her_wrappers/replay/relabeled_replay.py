@@ -328,14 +328,7 @@ class RelabeledReplay:
         counted = (order[:, None] < left) & (terminations.cumsum(0) <= terminations)
         lengths = counted.sum(0)
         terminated, truncated = (np.asarray((each & counted).any(0)) for each in (terminations, truncations))
-        with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
-            returns = (rewards * counted * gamma_powers[:-1, None]).sum(0).astype(np.float32)
-        if not np.isfinite(returns).all():
-            i = int(np.isfinite(returns).argmin())
-            raise ValueError(
-                f"the sum of {lengths[i]} rewards is too large for float32, got {returns[i]} at row {i} of "
-                "the batch; scale the rewards down, or reduce n_steps="
-            )
+        returns = (rewards * counted * gamma_powers[:-1, None]).sum(0).astype(np.float32)
         discounts = (gamma_powers[lengths] * ~terminated).astype(np.float32)
         observations, actions, _, after = storage.take_steps(np.array((row, row + lengths)), goals)
         outcome = returns, after, terminated, truncated, discounts
@@ -350,17 +343,6 @@ class RelabeledReplay:
         infos, count = self.storage.take_infos(batch.index), num_relabeled
         outcome = self.relabeler.relabel(batch, infos, goal_independent, count)
         batch.rewards[:count], batch.terminations[:count] = outcome
-
-    def infos(self, index: np.ndarray) -> dict[str, Any]:
-        """Return the infos of steps; raise ValueError if one is not stored."""
-        stored = self.storage.stored
-        wrong = index[(index < stored.first) | (index >= stored.end)]
-        if wrong.size:
-            raise ValueError(
-                f"index must have step numbers of stored steps, {stored.first} to {stored.end - 1}, got "
-                f"{wrong[0]}; smaller numbers are those of evicted steps or of buffer.demonstrations"
-            )
-        return self.storage.take_infos(index)
 
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> int:
         """Set the priorities of steps; return how many steps in ``index`` are no longer stored."""
