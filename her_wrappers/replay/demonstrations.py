@@ -1,8 +1,4 @@
-"""Demonstrations: episodes of another policy that are never evicted and supply a fixed share of each batch.
-
-A second replay with the options of the buffer stores the demonstrations. So demonstrations are relabeled by
-the same strategies and termination rule, and get priorities and n-step returns too. The N steps of the
-demonstrations have the step numbers 0 to N - 1, and the steps of the buffer begin at N.
+"""Demonstrations: a second replay with the options of the buffer, which supplies a fixed share of each batch.
 
 Sources: Nair et al. 2018, section IV, https://arxiv.org/abs/1709.10089; Ball et al. 2023, section 4.1,
 https://arxiv.org/abs/2302.02948

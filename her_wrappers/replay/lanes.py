@@ -208,10 +208,7 @@ class Lanes:
         self._write_first_states(blocks, began, max_steps)
 
     def _write_first_states(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
-        """Write one state to the next row of each lane; where ``began``, (N,) bool, it begins an episode.
-
-        In the other lanes, the written state has no meaning, and the next state overwrites it.
-        """
+        """Write a state to the next row of each lane; where not ``began``, (N,) bool, it has no meaning."""
         self._write_states(blocks, self._episode + 1)
         span = self._next_row[:, None].expand(-1, 2)
         self._spans.index_copy_(0, self._slots(self._episode + 1), span)
@@ -290,10 +287,7 @@ class Lanes:
     # --- reading ----------------------------------------------------------------------------------
 
     def draw(self, random: Tensor, is_demonstration: Tensor | None = None) -> Steps:
-        """Return stored steps for (B,) numbers in [0, 1): uniform random numbers give uniform steps.
-
-        Where ``is_demonstration``, (B,) bool, is True, the steps are steps of demonstrations.
-        """
+        """Return the stored steps, or steps of demonstrations, at (B,) fractions in [0, 1) of all of them."""
         count = (random * self._ends[-1]).long()
         lane = torch.searchsorted(self._ends, count, right=True)
         number = self._next_step[lane] - (self._ends[lane] - count)
@@ -428,19 +422,14 @@ class Lanes:
         return packed
 
     def restore(self, name: str, values: Tensor) -> None:
-        """Copy ``values``, the tensor ``name`` of `packed`, into this object; raise ValueError if invalid."""
+        """Copy ``values``, the tensor ``name`` of `packed`, into this object."""
         if name.startswith("info "):
             self._info_column(name.removeprefix("info "), values)
         tensor = self.tensors()[name]
-        shape, used = tuple(tensor.shape), self._size
-        if len(tensor) > self.num_envs:
-            used = (len(values) - self.num_demonstrations - self.num_demonstrated_episodes) // self.num_envs
-            shape = (len(tensor) + (used - self._size) * self.num_envs, *shape[1:])
-        if (tuple(values.shape), values.dtype) != (shape, tensor.dtype) or used > self._size:
-            raise ValueError(f"{name!r} has shape {tuple(values.shape)}, expected {tuple(tensor.shape)}")
-        if len(tensor) == self.num_envs:
+        if len(tensor) == self.num_envs:  # one value for each lane
             tensor.copy_(values)
         else:
+            used = (len(values) - self.num_demonstrations - self.num_demonstrated_episodes) // self.num_envs
             (lanes, others), saved = self._split(tensor, self._size), self._split(values, used)
             lanes[:, :used].copy_(saved[0])
             others.copy_(saved[1])

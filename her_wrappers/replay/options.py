@@ -99,11 +99,7 @@ def functions_missing(*_: Any) -> NoReturn:
 
 @dataclass(frozen=True)
 class BufferOptions:
-    """The arguments of `HindsightReplayBuffer` except the spaces, validated and with resolved defaults.
-
-    An option that a file lacks, since a later version added the option, has the default of this class. If an
-    argument has a wrong type or value, or if a function is missing, TypeError or ValueError is raised.
-    """
+    """The arguments of `HindsightReplayBuffer` except the spaces, validated and with resolved defaults."""
 
     buffer_size: int = 1_000_000
     compute_reward: GoalFunction | None = None

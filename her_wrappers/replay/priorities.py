@@ -66,11 +66,7 @@ class PrioritySampler:
         return self._tree.nbytes
 
     def follow(self, first: int, end: int) -> None:
-        """Give new steps of the buffer a priority, and remove the priorities of evicted steps.
-
-        The buffer now stores the steps ``first`` to ``end`` - 1. After each change of ``first`` or ``end``,
-        call this method before any other method.
-        """
+        """Give new steps a priority and evicted ones none: the buffer stores ``first`` to ``end`` - 1 now."""
         if (first, end) == (self._first, self._end):
             return
         self._set_range(self._first, np.zeros(min(first, self._end) - self._first))
@@ -88,12 +84,8 @@ class PrioritySampler:
         return self._tree.get(index % self._capacity)
 
     def weights(self, scaled: np.ndarray, beta: float | None) -> np.ndarray:
-        """Return importance weights (N P)^-beta, (B,) float32, divided by the largest of these B weights.
-
-        P are the sampling probabilities of B steps, whose scaled priorities are ``scaled``. N is the number
-        of stored steps. If ``beta`` is None, it is `Priority.beta`.
-        """
-        # N and the sum of the scaled priorities cancel, since they are the same for all rows.
+        """Return importance weights (N P)^-beta, (B,) float32, divided by the largest of these B weights."""
+        # The number of steps N and the sum of the priorities cancel, since they are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return weights.astype(np.float32)
 
@@ -110,15 +102,10 @@ class PrioritySampler:
         return len(stored) - len(index)
 
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority) -> None:
-        """Restore saved priorities; do nothing if ``priority``, the saved options, has another alpha or eps.
-
-        ``scaled`` has a value for each saved step, oldest first. If only n steps are stored now, they get the
-        last n values.
-        """
-        if (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
-            return
-        self._set_range(self._first, scaled[len(scaled) - (self._end - self._first) :])
-        self.largest = largest
+        """Restore saved priorities, unless ``priority``, the saved options, has another alpha or eps."""
+        if (priority.alpha, priority.eps) == (self._priority.alpha, self._priority.eps):
+            self._set_range(self._first, scaled[len(scaled) - (self._end - self._first) :])
+            self.largest = largest
 
     def _set_range(self, first: int, scaled: np.ndarray) -> None:
         """Set the (n,) scaled priorities of n consecutive steps, from the step number ``first`` on."""
@@ -158,11 +145,9 @@ class SumTree:
     """Non-negative values of ``capacity`` slots, initially 0, and sums of them for sampling.
 
     The leaves are the values. Each node above them is the sum of 16 children, up to a top level of at most
-    4096 nodes, which is searched by bisection. NumPy needs few calls for a wide tree: a million slots make
-    three levels, where a binary tree has twenty.
-
-    A slot with value 0 is never sampled, even with rounding errors. Each sum is computed from its children
-    and never updated by differences, so equal values give bit-identical trees.
+    4096 nodes, which is searched by bisection: a million slots make three levels. A slot with value 0 is
+    never sampled, even with rounding errors. Each sum is computed from its children and never updated by
+    differences, so equal values give bit-identical trees.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -206,11 +191,7 @@ class SumTree:
         self._is_stale = False
 
     def find(self, fractions: np.ndarray) -> np.ndarray:
-        """Return the (n,) slots at which the cumulative sum of the values first exceeds given fractions.
-
-        ``fractions``, (n,), lie in [0, 1) and are fractions of the sum of all values. Uniform random
-        fractions sample slots in proportion to their values. At least one value must be positive.
-        """
+        """Return the (n,) slots at which the cumulative sum first exceeds ``fractions`` of the whole sum."""
         if self._is_stale:  # an interruption left wrong sums
             leaves = self._levels[0].reshape(-1)
             self.set_range(0, len(leaves), leaves)

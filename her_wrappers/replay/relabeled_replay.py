@@ -1,11 +1,8 @@
-"""RelabeledReplay: stored episodes, and batches of their steps with new goals.
-
-A batch is made in three steps: `RelabeledReplay` draws steps and the origins of their new goals, the
-`RowStorage` copies their values, and the `Relabeler` computes rewards and terminations for the new goals.
+"""RelabeledReplay: draws steps and the origins of their new goals, copies their values, and relabels them.
 
 NumPy needs little more time for thousands of rows than for hundreds. So several batches are drawn at once.
 Their number doubles with each drawing, up to `MAX_BATCHES`. It starts at 1 again when the stored episodes, a
-priority or the batch size change. The batches have the same distribution as batches drawn one by one.
+priority or the batch size change.
 """
 
 from __future__ import annotations
@@ -68,10 +65,7 @@ class Draw(NamedTuple):
 
 
 class RelabeledReplay:
-    """Stores the complete episodes of a buffer and samples batches; has no lock, open episodes or torch.
-
-    ``first`` is the number of the first step that will be added.
-    """
+    """Stores the complete episodes of a buffer and samples batches; has no lock, open episodes or torch."""
 
     demonstrations: RelabeledReplay | None = None
     share: float | None = None  # of demonstrations in each batch
@@ -81,7 +75,7 @@ class RelabeledReplay:
         observation_space: spaces.Dict,
         action_space: spaces.Space[Any],
         options: BufferOptions,
-        first: int = 0,
+        first: int = 0,  # number of the first step that will be added
     ) -> None:
         size, keys = options.buffer_size, options.info_keys
         self.storage = RowStorage(observation_space, action_space, size, keys, first)

@@ -1,9 +1,8 @@
 """Relabeler: rewards and terminations of steps under new desired goals, computed by the user's functions.
 
-If an environment terminates on success, a new goal changes which step terminates. If the recorded
-terminations were kept, learners would bootstrap beyond the end of the episode at a relabeled success, a known
-problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). So the rules ``"recompute"`` and
-``"success"`` keep only terminations that are independent of the goal, such as a crash.
+If an environment terminates on success, a new goal changes which step terminates (Stable-Baselines3 issue
+627, rlkit issue 96). So the rules ``"recompute"`` and ``"success"`` keep only terminations that are
+independent of the goal, such as a crash.
 """
 
 from __future__ import annotations
@@ -91,10 +90,7 @@ class Relabeler:
     def relabel(
         self, batch: Batch, infos: Mapping[str, Any], goal_independent: Any, count: int
     ) -> tuple[NDArray[np.float32], Bools]:
-        """Return the rewards and terminations of the first ``count`` rows of ``batch`` for their new goals.
-
-        ``goal_independent``, bools, marks the steps that terminated independently of their recorded goal.
-        """
+        """Return the rewards and terminations of the first ``count`` rows of ``batch`` for new goals."""
         arguments = self._arguments(batch.next_observations, infos, count)
         rewards = self._rewards(arguments, batch)
         mode, terminated = self.rule.mode, batch.terminations[:count]
@@ -190,10 +186,7 @@ class Relabeler:
     # --- recorded steps ---------------------------------------------------------------------------
 
     def goal_independent(self, episodes: Episodes) -> tuple[Bools, SeenRewards]:
-        """Return (n,) bool, whether each of n validated episodes terminated independently of its goal.
-
-        Also return the `SeenRewards` of these episodes and of all earlier episodes.
-        """
+        """Return whether each episode terminated independently of its goal, and the `SeenRewards` so far."""
         last, terminated, seen = episodes.ends[1:] - 1, episodes.terminated, self.seen
         goal_independent = np.zeros(len(terminated), np.bool_)
         if self.rule.mode == "success":
@@ -212,10 +205,7 @@ class Relabeler:
     def rewards_of(
         self, episodes: Episodes, goal_key: str, steps: np.ndarray | None = None
     ) -> NDArray[np.float32]:
-        """Return the rewards that recorded steps (None: all steps) get for given desired goals.
-
-        The desired goal of a step is ``observations[goal_key]`` in the state after the step.
-        """
+        """Return the rewards of recorded steps for the desired goals ``next_observations[goal_key]``."""
         steps = np.arange(len(episodes.rewards)) if steps is None else steps
         is_batch = self.reward_name == "reward_fn"
         batch = recorded_batch(episodes, steps, goal_key, self._gamma) if is_batch else None
@@ -325,10 +315,7 @@ def resolve_termination(
     compute_terminated: GoalFunction | None,
     goal_space: spaces.Space[Any] | None = None,
 ) -> TerminationRule:
-    """Return the rule for ``choice``, the argument ``termination`` of a buffer.
-
-    With ``goal_space``, functions for single goals are called row by row; see `batched_terminated`.
-    """
+    """Return the rule for the argument ``termination``; for ``goal_space``, see `batched_terminated`."""
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):
         function = choice if callable(choice) else compute_terminated

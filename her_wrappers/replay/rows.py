@@ -94,10 +94,7 @@ class Place(NamedTuple):
 
 
 class RowStorage:
-    """Stores complete episodes, with at most ``buffer_size`` steps in total. The oldest are evicted first.
-
-    ``first`` is the number of the first step that will be added.
-    """
+    """Stores complete episodes, with at most ``buffer_size`` steps in total. The oldest are evicted first."""
 
     stored: Stored  # a new object after every change
 
@@ -107,7 +104,7 @@ class RowStorage:
         action_space: spaces.Space[Any],
         buffer_size: int,
         info_keys: Sequence[str],
-        first: int,
+        first: int,  # number of the first step that will be added
     ) -> None:
         self.buffer_size, self._info_keys = buffer_size, info_keys
         self.observations = SpaceSpec.of("observations", observation_space)
@@ -224,10 +221,8 @@ class RowStorage:
     def add(self, episodes: Episodes, goal_independent: np.ndarray) -> None:
         """Store n validated episodes, and evict as many of the oldest stored episodes as needed.
 
-        ``goal_independent``, (n,) bool, marks episodes that terminated independently of their goal. If the n
-        episodes together have more than ``buffer_size`` steps, the oldest of these episodes are not stored,
-        but their steps are numbered. Raise ValueError if no dtype represents both the new and the stored
-        values of an info exactly. After this error or a MemoryError, the storage is unchanged.
+        ``goal_independent``, (n,) bool, marks episodes that terminated independently of their goal. Of more
+        than ``buffer_size`` steps, the oldest are numbered but not stored.
         """
         size = self.buffer_size
         num_steps, skipped = len(episodes.rewards), 0
@@ -419,19 +414,12 @@ class RowStorage:
 
     def episode_firsts(self) -> np.ndarray:
         """Return an array: the numbers of the first steps of the stored episodes, then ``stored.end``."""
-        return np.append(np.unique(self._stored_spans()[:, FIRST]), self.stored.end)
-
-    def _stored_spans(self) -> np.ndarray:
-        numbers = np.arange(self.stored.first_span, self.stored.end_span)
-        spans: np.ndarray = self.stored.goal_spans[numbers % len(self.stored.goal_spans)]
-        return spans
+        stored = self.stored
+        slots = np.arange(stored.first_span, stored.end_span) % len(stored.goal_spans)
+        return np.append(np.unique(stored.goal_spans[slots, FIRST]), stored.end)
 
     def episode_blocks(self) -> list[np.ndarray]:
-        """Divide the stored episodes into blocks of successive episodes, to read one block at a time.
-
-        A block of n episodes is an array of n + 1 step numbers: the first step of each episode, and the step
-        after the last episode.
-        """
+        """Divide the stored episodes into blocks: arrays of the first steps, and the step after the last."""
         steps = max(1, READ_BYTES // (32 + self.row_size), self.stored.num_steps // MAX_BLOCKS)
         firsts = self.episode_firsts()
         cuts = np.flatnonzero(np.diff((firsts[:-1] - self.stored.first) // steps)) + 1
@@ -439,11 +427,7 @@ class RowStorage:
         return [firsts[begin : end + 1] for begin, end in itertools.pairwise(cuts) if end > begin]
 
     def read_episodes(self, first: int, end: int) -> tuple[Episodes, np.ndarray]:
-        """Return copies of the n episodes that consist of the steps ``first`` to ``end`` - 1, and flags.
-
-        The flags, (n,) bool, mark episodes that terminated independently of their goals. The rewards of the
-        episodes are float32.
-        """
+        """Return copies of the n episodes of the steps ``first`` to ``end`` - 1, and ``goal_independent``."""
         stored, index = self.stored, np.arange(first, end)
         span = stored.steps[index % self.buffer_size]
         spans = stored.goal_spans[span]
@@ -485,11 +469,7 @@ def row_bytes(rows: np.ndarray) -> np.ndarray:
 
 
 def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return the slots of ``count`` numbers from ``first`` on in a ring of ``capacity`` slots, as slices.
-
-    Each element of the list is a pair: a slice of the ring, and the slice of the values that belong there.
-    The list has one pair, or two if the values continue at slot 0.
-    """
+    """Return one or two pairs: a slice of a ring, and the slice of ``count`` values that belong there."""
     slot = first % capacity
     until_end = min(count, capacity - slot)
     slices = [(slice(slot, slot + until_end), slice(0, until_end))]

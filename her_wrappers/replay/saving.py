@@ -1,11 +1,7 @@
-"""Saving and loading of buffers. A file is written as a whole or not at all, and validated when it is read.
+"""Saving and loading of buffers.
 
 A file has arrays and a JSON header. The arrays contain blocks of episodes, the priorities, the episodes that
-`add` has begun but not ended, and the bytes of a second buffer file with the demonstrations. The header has
-spaces, options, the number of the oldest step, and the states of the relabeler and of the sampler.
-
-To load a file, `_read_header` validates the header, `_make_buffer` makes an empty buffer with its options,
-and `_restore` fills the replay of this buffer.
+`add` has begun but not ended, and the bytes of a second buffer file with the demonstrations.
 """
 
 from __future__ import annotations
@@ -259,10 +255,7 @@ def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Ma
 
 
 def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
-    """Load a buffer from a file, or from the bytes of a file. Functions are taken from ``buffer``.
-
-    Raise ValueError if a saved option or space differs from the same option or space of ``buffer``.
-    """
+    """Load a file, or the bytes of a file, with the functions of ``buffer``, whose options must be equal."""
     if isinstance(source, bytes):
         with _as_file(source) as path:
             return load_same(buffer, path)
