@@ -221,10 +221,10 @@ class GoalMixture:
         # Column i is the number of rows with the components before i; column 0 is 0.
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
         rows = np.arange(batch_size)
-        component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
+        component = np.zeros((batches, batch_size), np.uint8)
         for end in ends.T[1:]:
             component += rows >= end[:, None]
-        return component, ends[:, [self.num_achieved, -1]].tolist()
+        return component, [[each[self.num_achieved], each[-1]] for each in ends.tolist()]
 
 
 def _component(strategy: str | Strategy, share: float) -> MixtureComponent:

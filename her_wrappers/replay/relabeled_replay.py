@@ -25,7 +25,7 @@ from her_wrappers.replay.options import BufferOptions, functions_missing
 from her_wrappers.replay.priorities import INITIAL_PRIORITY, PrioritySampler
 from her_wrappers.replay.relabeling import Relabeler, SeenRewards, resolve_termination
 from her_wrappers.replay.relabeling_warnings import EpisodeChecks
-from her_wrappers.replay.rows import FLAG_BITS, RowStorage, Stored
+from her_wrappers.replay.rows import HAS_FLAG, RowStorage, Stored
 from her_wrappers.support.arguments import require_count
 
 MAX_ROWS = 4096  # maximum number of rows that are drawn at once, unless a single batch has more
@@ -191,7 +191,7 @@ class RelabeledReplay:
         np.add(rows[:, 0], 1, out=rows[:, 1])
         relabeled = component < len(mixture.components)
         steps_to_end = steps.length - steps.t
-        end_flags, left = (steps.flags.astype(np.int8) & FLAG_BITS[:, None]) != 0, [None] * num_batches
+        end_flags, left = HAS_FLAG.take(steps.flags, 1, None, "wrap"), [None] * num_batches
         if self.options.n_steps > 1:
             # The window of an original step ends before the goal changes.
             left = np.where(relabeled.reshape(-1), steps_to_end, steps.span_end - steps.number)

@@ -46,8 +46,8 @@ from her_wrappers.recording.sinks import NotFiniteError
 # Columns of `Stored.goal_spans`. Of the episode: number of the first step, row of the first state, number of
 # steps, and flags. Of the goal span: number of the step after its last step.
 FIRST, ROW, LENGTH, FLAGS, END = range(5)
-# Bits of FLAGS: terminated, truncated, terminated independently of the goal
-FLAG_BITS = np.array([1, 2, 4], np.int8)
+# For each value of FLAGS, (3, 8) bool: terminated, truncated, terminated independently of the goal
+HAS_FLAG = (np.arange(8) & np.array([[1], [2], [4]])) > 0
 # NumPy takes rows of these sizes in bytes in half the time, so small goals are padded to them.
 FAST_SIZES = 1, 2, 4, 8, 16, 32
 READ_BYTES = 2**23  # approximate size of the blocks in which episodes are read
@@ -443,7 +443,7 @@ class RowStorage:
         desired[state_of_step] = pairs[:, 0]
         desired[state_of_step[last] + 1] = pairs[last, 1]
         goals, steps = desired.view(self._goal), blocks[1][state_of_step]
-        terminated, truncated, goal_independent = (spans[begins, FLAGS] & FLAG_BITS[:, None]) > 0
+        terminated, truncated, goal_independent = HAS_FLAG[:, spans[begins, FLAGS]]
         episodes = Episodes(
             observations=copy_tree(self._build(self.observations, self._observed, blocks, goals)),
             actions=copy_tree(self._build(self.actions, self._acted, [None, steps])),
