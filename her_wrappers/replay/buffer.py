@@ -272,12 +272,11 @@ class HindsightReplayBuffer:
                 autoreset mode NEXT_STEP and its wrapper `Autoreset`, if the previous step ended the episode.
 
         Raises:
-            MemoryError: Not enough memory; the episodes that end with this step are dropped.
             TypeError: A flag is not a bool; nothing is added.
             ValueError: A value does not fit its space, a reward is not finite, ``obs`` differs from the
                 previous ``next_obs``, N changes while episodes are open, or an episode is longer than
-                ``buffer_size``; nothing is added. Or an episode that ends with this step is not valid, see
-                `add_episode`; then all episodes that end with this step are dropped.
+                ``buffer_size``; nothing is added.
+            MemoryError, ValueError: As for `add_episode`; all episodes that end with this step are dropped.
         """
         with self._lock:
             transition = obs, action, reward, next_obs, terminated, truncated

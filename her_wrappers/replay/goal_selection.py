@@ -1,9 +1,7 @@
 """Goal selection: strategies that choose new goals for relabeled steps, and mixtures of strategies.
 
-Most strategies choose, for each step, a state of the same episode, whose achieved goal becomes the new goal.
-Such a strategy is a function from indices of steps to indices of states. To add one, write a function like
-`future` and list it in `STRATEGIES`; with `uniform_below`, it accepts arrays and tensors. The states of an
-episode of T steps are numbered 0..T: step t leads from state t to state t + 1.
+To add a strategy, write a function like `future` from steps to states of the same episode, and list it in
+`STRATEGIES`; with `uniform_below`, it accepts arrays and tensors. Step t leads from state t to state t + 1.
 
 Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 """

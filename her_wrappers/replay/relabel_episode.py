@@ -28,9 +28,7 @@ def relabel_episode(
 ) -> Batch:
     """Return ``n_sampled_goal`` relabeled copies of each step of an episode, for buffers that cannot relabel.
 
-    This is the original form of HER (Andrychowicz et al. 2017, algorithm 1,
-    https://arxiv.org/abs/1707.01495): when an episode ends, each of its steps is stored again with other
-    goals. `HindsightReplayBuffer` samples new goals for every batch instead, and stores nothing twice.
+    Source: Andrychowicz et al. 2017, algorithm 1, https://arxiv.org/abs/1707.01495
 
     Args:
         episode: An episode of a goal environment, T steps.
@@ -43,9 +41,8 @@ def relabel_episode(
         rng: Random generator that selects the goals.
         termination: Rule for terminations of the copies, as in `HindsightReplayBuffer`: ``"success"``,
             ``"never"``, ``"keep"``, or a function of a batch of goals, such as the method
-            ``GoalInterface.of(env).compute_terminated``. With ``"success"`` or a function, all copies of the
-            last step also terminate if the episode terminated independently of its goal, such as by a crash.
-            The default is ``"keep"``, with a warning if the episode terminated at its goal.
+            ``GoalInterface.of(env).compute_terminated``. The default is ``"keep"``, with a warning if the
+            episode terminated at its goal.
         gamma: Discount factor, from which the ``discounts`` of the copies are computed.
 
     Returns:
@@ -53,11 +50,9 @@ def relabel_episode(
         copied step, and ``goal_index`` is the number of the step that achieved the new goal.
 
     Raises:
-        TypeError: ``episode`` is not an `Episode`, ``compute_reward`` is not callable, or ``rng`` is not a
-            ``numpy.random.Generator``.
-        ValueError: The episode has no goals, the strategy is unknown or needs other episodes, the termination
-            rule is unknown or needs a function, ``n_sampled_goal`` is not an integer of at least 1, ``gamma``
-            is not in [0, 1], or a function returns a wrong result.
+        TypeError: An argument has a wrong type.
+        ValueError: The episode has no goals, the strategy is unknown or needs other episodes, an argument has
+            a wrong value, or a function returns a wrong result.
 
     Example:
         >>> from her_wrappers import Episode

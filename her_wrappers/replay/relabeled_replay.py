@@ -80,6 +80,7 @@ class RelabeledReplay:
         size, keys = options.buffer_size, options.info_keys
         self.storage = RowStorage(observation_space, action_space, size, keys, first)
         self.relabeler: Relabeler | None = None  # None if nothing is relabeled, or the functions are missing
+        self.checks: EpisodeChecks | None = None
         if options.can_relabel:
             goal_space = observation_space["achieved_goal"]
             rule = resolve_termination(options.termination, options.compute_terminated, goal_space)
@@ -87,21 +88,14 @@ class RelabeledReplay:
                 options = replace(options, termination="recompute")  # also after a load without functions
             functions = options.compute_reward, options.reward_fn
             self.relabeler = Relabeler(*functions, rule, options.info_keys, options.gamma)
+            self.checks = EpisodeChecks(self.relabeler)
+            if rule.mode == "success" and options.mixture.has_no_original:
+                self.checks.warned.add("missing terminations")  # no original row contradicts the rule
         self.options = options
-        self.checks = self._make_checks()
         priority = options.prioritized
         self.priorities = None if priority is None else PrioritySampler(size, priority)
         self.rng = np.random.default_rng(options.seed)
         self._drop_draws()
-
-    def _make_checks(self) -> EpisodeChecks | None:
-        """Return the checks of episodes that will be added; None if nothing is relabeled."""
-        if self.relabeler is None:
-            return None
-        checks = EpisodeChecks(self.relabeler)
-        if self.relabeler.rule.mode == "success" and self.options.mixture.has_no_original:
-            checks.warned.add("missing terminations")  # no original row contradicts the rule
-        return checks
 
     def __len__(self) -> int:
         """Return the number of stored steps."""
@@ -364,6 +358,5 @@ class RelabeledReplay:
         self.storage.clear(self.storage.stored.end)
         if self.relabeler is not None:
             self.relabeler.seen = SeenRewards()
-            self.checks = self._make_checks()
         if self.priorities is not None:
             self.priorities.largest = INITIAL_PRIORITY

@@ -8,7 +8,7 @@ independent of the goal, such as a crash.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -32,28 +32,27 @@ TerminationMode = Literal["recompute", "success", "keep", "never"]
 GoalArguments: TypeAlias = tuple[Any, Any, Sequence[Mapping[str, Any]]]  # of goal functions, for B steps
 
 
-def remedy_for_infos(keys: Iterable[str]) -> str:
-    """Return the end of an error message: how to supply the info ``keys`` that a goal function reads."""
-    flags = [key for key in keys if key in FLAG_NAMES]
-    if flags:
-        reason = f"because {flags[0]!r} is valid only for the recorded goal"
+def remedy_for_info(key: str) -> str:
+    """Return the end of an error message: how to supply the info ``key`` that a goal function reads."""
+    if key in FLAG_NAMES:
+        reason = f"because {key!r} is valid only for the recorded goal"
         return f"compute success from achieved_goal and desired_goal instead, {reason}"
     return (
-        f"pass info_keys={sorted(keys)} to the buffer (Stable-Baselines3: copy_info_dict=True; "
-        f"`her train`: --info-keys {','.join(sorted(keys))})"
+        f"pass info_keys=[{key!r}] to the buffer (Stable-Baselines3: copy_info_dict=True; `her train`: "
+        f"--info-keys {key})"
     )
 
 
 def reads_unstored_info(name: str, key: str) -> str:
     """Return the error message for a goal function that reads an info which the buffer does not store."""
-    return f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
+    return f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_info(key)}"
 
 
 def follows_recorded(name: str, flags: Sequence[str]) -> str:
     """Return the warning about a function ``name`` whose results are the recorded ones for any goal."""
     if name == "reward_fn":
         return "reward_fn returns batch.rewards, which are recorded; compute them from the goals of the batch"
-    return f"{name} reads info {flags[0]!r}, so relabeled rewards are wrong; {remedy_for_infos(flags)}"
+    return f"{name} reads info {flags[0]!r}, so relabeled rewards are wrong; {remedy_for_info(flags[0])}"
 
 
 class TerminationRule(NamedTuple):

@@ -214,13 +214,12 @@ class EpisodeChecks:
             i = int((jumps if jumps.any() else larger).argmax())
             self._warn(
                 "jumps",
-                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes contain a reset: for "
-                f"example, at step {_step(episodes, i)} the desired goal changed and the achieved goal "
-                f"jumped by {achieved[i].max():g} (usually at most {usual[achieved[i].argmax()]:g}). Likely "
-                "causes: evaluation in the training environment, one environment object in several slots of "
-                "a vector environment, a reset within step(), or gymnasium.wrappers.Autoreset (put "
-                "EpisodeRecorder inside of this wrapper). Record the steps before and after a reset as "
-                "separate episodes",
+                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes contain a reset: at step "
+                f"{_step(episodes, i)}, the desired goal changed and the achieved goal jumped by "
+                f"{achieved[i].max():g} (usually at most {usual[achieved[i].argmax()]:g}). Likely causes: "
+                "evaluation in the training environment, one environment object in several slots of a vector "
+                "environment, a reset within step(), or gymnasium.wrappers.Autoreset (put EpisodeRecorder "
+                "inside of this wrapper)",
             )
 
     def _warn(self, check: str, message: str) -> None:
