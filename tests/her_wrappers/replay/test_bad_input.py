@@ -20,11 +20,10 @@ from her_wrappers import (
     Geometric,
     HindsightReplayBuffer,
     Mixture,
-    NotFiniteError,
     Priority,
 )
 from tests.support.buffers import filled, make_buffer, transitions
-from tests.support.counting import COUNTS, SPACE, compute_reward, counting_buffer, counting_episode
+from tests.support.counting import SPACE, compute_reward, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -215,21 +214,6 @@ def test_infinite_observations_and_actions_and_huge_numbers_are_stored():
     assert_same_episodes(buffer.episodes(), [episode])
 
 
-def test_nan_is_found_in_nested_observations_of_other_dtypes():
-    part = spaces.Box(-np.inf, np.inf, (2, 2), np.float16)
-    observation = spaces.Dict(camera=spaces.Box(0, 255, (3,), np.uint8), arm=spaces.Tuple([part, part]))
-    space = spaces.Dict({**SPACE.spaces, "observation": observation})
-    buffer = HindsightReplayBuffer(space, COUNTS, compute_reward=compute_reward)
-    episode = counting_episode(1, 3, actions=np.zeros((3, 2)))
-    arm = np.zeros((4, 2, 2), np.float16), np.zeros((4, 2, 2), np.float16)
-    episode.observations["observation"] = {"camera": np.zeros((4, 3), np.uint8), "arm": arm}
-    buffer.add_episode(episode)
-    arm[1][2, 0, 1] = np.nan
-    with pytest.raises(NotFiniteError, match=r"observations/observation/arm/1 .* at step 2"):
-        buffer.add_episode(episode)
-    assert len(buffer) == 3
-
-
 INFOS = [
     ({}, r"no info 'cost'.*info_keys=\['cost'\]"),
     ({"cost": np.array(["a", "b", "c"])}, r"infos\['cost'\] .*<U1"),
@@ -384,14 +368,3 @@ def test_wrong_states_of_a_strategy_are_an_error(strategy, words):
     right.append(True)
     batch = buffer.sample(32)
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
-
-
-def test_notes_say_how_functions_are_called():
-    calls = {
-        "info, a list of one dict per step": {"compute_reward": lambda a, d, info: info["cost"]},
-        "called with (t, length, rng)": {"goal_selection_strategy": lambda t, length: t},
-    }
-    for note, options in calls.items():
-        with pytest.raises(TypeError) as caught:
-            filled(**options).sample(8)
-        assert note in "".join(caught.value.__notes__)

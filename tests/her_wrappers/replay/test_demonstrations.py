@@ -2,7 +2,6 @@
 
 import copy
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -147,14 +146,3 @@ def test_a_file_with_damaged_demonstrations_is_rejected(tmp_path):
     (tmp_path / "buffer").write_bytes(content[: at - 400] + b"\0" * 100 + content[at - 300 :])
     with pytest.raises(CorruptFileError):
         HindsightReplayBuffer.load(tmp_path / "buffer")
-
-
-def test_the_error_of_a_dataset_names_the_bad_episode():
-    """A dataset has no `Episode` objects; its third episode here has no rewards."""
-    good = counting_episode(0, 2)
-    flags = {"terminations": [True], "truncations": [False]}
-    arrays = {"observations": good.observations, "actions": good.actions, "infos": {}} | flags
-    parts = [SimpleNamespace(rewards=rewards, **arrays) for rewards in (good.rewards, good.rewards, [])]
-    dataset = SimpleNamespace(iterate_episodes=lambda: iter(parts))
-    with pytest.raises(ValueError, match="episode 2: "):
-        Demonstrations(dataset).read()

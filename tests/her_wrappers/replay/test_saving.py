@@ -137,16 +137,6 @@ def test_without_functions_all_works_but_relabeling(tmp_path):
     assert results == {False, True}
 
 
-def test_functions_stay_missing_if_a_buffer_without_functions_is_saved(tmp_path):
-    filled(compute_terminated=None, goal_selection_strategy=halfway).save(tmp_path / "first")
-    HindsightReplayBuffer.load(tmp_path / "first").save(tmp_path / "second")
-    for name in ("first", "second"):
-        with pytest.raises(ValueError, match="pass goal_selection_strategy="):
-            HindsightReplayBuffer.load(tmp_path / name, compute_reward=compute_reward)
-        given = {"compute_reward": compute_reward, "goal_selection_strategy": halfway}
-        assert HindsightReplayBuffer.load(tmp_path / name, **given).sample(64).relabeled.any()
-
-
 def test_an_open_episode_longer_than_the_loaded_buffer_is_an_error_but_no_damage(tmp_path):
     buffer = counting_buffer(buffer_size=50)
     for transition in list(transitions(counting_episode(0, 31)))[:-1]:
