@@ -188,8 +188,7 @@ class HindsightReplayBuffer:
         if is_relabeled and options.get("reward_fn") is None:
             functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
             interface = GoalInterface.of(env, **functions)
-            options["compute_reward"] = interface.compute_reward
-            options["compute_terminated"] = interface.compute_terminated
+            options |= {name: getattr(interface, name) for name in functions}
         elif is_relabeled and options.get("compute_terminated") is None:
             options["compute_terminated"] = find_function(env, "compute_terminated")
         return cls(*goal_spaces(env), **options)

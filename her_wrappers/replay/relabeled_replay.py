@@ -280,9 +280,8 @@ class RelabeledReplay:
             np.putmask(batch.discounts, batch.terminations, 0)
         else:
             batch = self._make_windows(draw, draw.steps_left, goals, weights)
-        batch.provenance = Provenance(
-            draw.episode, draw.goal_index, draw.component, self.options.mixture.names
-        )
+        names = self.options.mixture.names
+        batch.provenance = Provenance(draw.episode, draw.goal_index, draw.component, names)
         return batch
 
     def _make_windows(self, draw: Draw, left: np.ndarray, goals: np.ndarray, weights: np.ndarray) -> Batch:

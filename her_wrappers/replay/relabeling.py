@@ -121,12 +121,9 @@ class Relabeler:
         achieved, desired = read_only(after["achieved_goal"], count), read_only(after["desired_goal"], count)
         if not self._info_keys:
             return achieved, desired, [{}] * count
-        rows = {key: read_only(infos[key], count) for key in self._info_keys}
-        return (
-            achieved,
-            desired,
-            [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)],
-        )
+        rows = (read_only(infos[key], count) for key in self._info_keys)
+        dicts = [dict(zip(self._info_keys, row, strict=True)) for row in zip(*rows, strict=True)]
+        return achieved, desired, dicts
 
     def _rewards(self, arguments: GoalArguments, batch: Batch | None) -> NDArray[np.float32]:
         """Return the (B,) float32 rewards of B steps; ``reward_fn`` gets the first B rows of ``batch``."""

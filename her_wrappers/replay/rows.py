@@ -14,8 +14,7 @@ A *step number* is never used twice. A *goal span* is a sequence of steps of one
 the desired goal, or a single step that changes it; most episodes are one goal span. Each stored step refers
 to its goal span, and the goal span to its episode.
 
-There are three rings: states, goal spans and steps. Everything in a ring is numbered in the order of its
-addition. No number is used twice until `clear`, and number i lies in slot i % capacity of its ring. Two slots
+There are three rings: states, goal spans and steps. Number i lies in slot i % capacity of its ring. Two slots
 are stored in place of numbers, since each batch needs them: `Stored.steps` has the slots of goal spans, and
 the column ROW has the slot of a first state, the *row*. If a ring grows, they are computed again.
 
@@ -23,9 +22,8 @@ The arrays (leaves) of observations and actions are fields of records, so a batc
 of record: achieved goals, and the rest of a state with the step that begins there. The records of desired
 goals are like those of achieved goals, and each goal span has two of them.
 
-`RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
-to rows that no stored episode uses, and become visible by one assignment. After an interruption at any
-moment, the storage has its former content, its new content, or the former content without evicted episodes.
+`RowStorage.stored` is replaced, never changed: new values are written to rows that no stored episode uses,
+and become visible by one assignment. An interruption loses at most the new and the evicted episodes.
 """
 
 from __future__ import annotations

@@ -282,8 +282,7 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
 
 def to_bytes(buffer: Any) -> bytes:
     """Return the content of the file that `save_buffer` writes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "buffer")
+    with _as_file(b"") as path:
         buffer.save(path)
         return path.read_bytes()
 
