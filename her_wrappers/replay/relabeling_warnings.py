@@ -106,23 +106,15 @@ class EpisodeChecks:
         if agree.all() or "rewards" in self.warned:
             return
         i = int(agree.argmin())
-        if _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]]).any():
-            cause = (
-                "the desired goal changed in this step, so likely the step is a reset, such as that of "
-                "gymnasium.wrappers.Autoreset, or step() computed the reward for the goal before the change"
-            )
-        else:
-            cause = (
-                f"likely causes: a reward wrapper, a cost that {name} leaves out, a reward that depends on "
-                "the info (pass info_keys= to the buffer; Stable-Baselines3: copy_info_dict=True; `her "
-                "train`: --info-keys), or attributes that were "
-                f"set or changed (a curriculum, set_attr(), call()) in other environments than the one whose "
-                f"{name} is called (the first, or a local copy for AsyncVectorEnv)"
-            )
         self._warn(
             "rewards",
             f"step {_step(episodes, i)} of an episode has the reward {recorded[i]:g}, but {name} returns "
-            f"{computed[i]:g}, and relabeled steps get rewards from {name}; {cause}",
+            f"{computed[i]:g}, and relabeled steps get rewards from {name}; likely causes: a step that is a "
+            "reset, such as that of gymnasium.wrappers.Autoreset, a reward for the goal before it changed, a "
+            f"reward wrapper, a cost that {name} leaves out, a reward that depends on the info (pass "
+            "info_keys= to the buffer; Stable-Baselines3: copy_info_dict=True; `her train`: --info-keys), or "
+            "attributes that were set or changed (a curriculum, set_attr(), call()) in other environments "
+            f"than the one whose {name} is called (the first, or a local copy for AsyncVectorEnv)",
         )
 
     def _find_recorded_outcome(self, episodes: Episodes, computed: NDArray[np.float32]) -> None:
