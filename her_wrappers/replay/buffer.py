@@ -24,12 +24,12 @@ from her_wrappers.recording.open_episodes import OpenEpisodes
 from her_wrappers.replay.batch import Batch, Statistics
 from her_wrappers.replay.demonstrations import make_replay
 from her_wrappers.replay.goal_selection import GoalSelection
-from her_wrappers.replay.options import REMOVED_ADVICE, BufferOptions, Demonstrations, relabels
+from her_wrappers.replay.options import BufferOptions, Demonstrations, relabels
 from her_wrappers.replay.priorities import Priority, require_updates
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.replay.relabeling import BatchFunction, TerminationMode
 from her_wrappers.replay.saving import load_buffer, save_buffer
-from her_wrappers.support.arguments import removed_arguments, require_count, require_number, require_torch
+from her_wrappers.support.arguments import require_count, require_number, require_torch
 from her_wrappers.support.locks import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -117,7 +117,6 @@ class HindsightReplayBuffer:
         ((256, 2), 205)
     """
 
-    @removed_arguments("HindsightReplayBuffer", REMOVED_ADVICE)
     def __init__(
         self,
         observation_space: spaces.Space[Any],
@@ -488,7 +487,6 @@ class HindsightReplayBuffer:
             save_buffer(path, self)
 
     @classmethod
-    @removed_arguments("HindsightReplayBuffer", REMOVED_ADVICE)
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:

@@ -46,7 +46,6 @@ REMOVED: dict[str, tuple[Json, str]] = {
     "info_format": ("list", "leave it out: functions get a list of dicts, one for each row"),
     "tensor_functions": (False, "leave it out: functions get arrays, and device= copies the batches"),
 }
-REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
 
 
 @dataclass(frozen=True)
