@@ -167,7 +167,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         header = _read_header(file, given)
-        content, share = header.content, header.content["options"]["demonstrations"]
+        content, share = header.content, header.content["options"].get("demonstrations")
         if env is not None:
             _require_same_spaces(header.spaces, goal_spaces(env), "env")
         buffer = _make_buffer(cls, header, env, given)
