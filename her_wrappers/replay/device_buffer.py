@@ -68,6 +68,8 @@ class DeviceReplayBuffer:
         steps_per_env: Largest number of steps that are stored for each environment.
         states_per_env: Number of states for which each environment has memory. An episode of T steps has
             T + 1 states; the default suffices for ``steps_per_env`` steps of episodes of at least 32 steps.
+        max_bytes: Limit of memory in bytes, without infos and demonstrations. ``steps_per_env`` and
+            ``states_per_env`` are computed from it, and must not be given then.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
             batch of goals. All arguments are tensors, and ``info`` is a dict of (B, ...) tensors.
         reward_fn: As for `HindsightReplayBuffer`, but the batch has tensors.
@@ -111,8 +113,9 @@ class DeviceReplayBuffer:
         action_space: spaces.Space[Any],
         num_envs: int,
         *,
-        steps_per_env: int = 1000,
+        steps_per_env: int | None = None,
         states_per_env: int | None = None,
+        max_bytes: int | None = None,
         compute_reward: GoalFunction | None = None,
         reward_fn: BatchFunction | None = None,
         compute_terminated: GoalFunction | None = None,
@@ -130,7 +133,17 @@ class DeviceReplayBuffer:
         self.observation_space, self.action_space = require_goal_space(observation_space), action_space
         self.device = find_device(device)
         self._lanes = Lanes(self.observation_space, action_space, self.num_envs, self.device)
-        self.steps_per_env = require_count("steps_per_env", steps_per_env, at_least=1)
+        if max_bytes is not None:
+            if steps_per_env is not None or states_per_env is not None:
+                raise ValueError("max_bytes must not be given together with steps_per_env or states_per_env")
+            bytes_per_state = self.num_envs * self._lanes.bytes_per_row
+            states_per_env = max_bytes // bytes_per_state - 1
+            if states_per_env < MIN_STATES:
+                least = (MIN_STATES + 1) * bytes_per_state
+                raise ValueError(f"max_bytes must be at least {least} for these spaces, got {max_bytes}")
+            steps_per_env = states_per_env - 1
+        steps = 1000 if steps_per_env is None else steps_per_env
+        self.steps_per_env = require_count("steps_per_env", steps, at_least=1)
         if states_per_env is None:
             states_per_env = max(MIN_STATES, self.steps_per_env + self.steps_per_env // 32 + 1)
         self.states_per_env = require_count("states_per_env", states_per_env, at_least=MIN_STATES)
@@ -531,7 +544,7 @@ class DeviceReplayBuffer:
             TypeError: An option is unknown.
             ValueError: An option has a wrong value, or a function is missing.
         """
-        if fixed := sorted({*SIZES, "demonstrations"} & options.keys()):
+        if fixed := sorted({*SIZES, "max_bytes", "demonstrations"} & options.keys()):
             raise ValueError(f"{fixed[0]} cannot change when a buffer is loaded; leave it out")
         with ArrayFile(path, kind=KIND, version=VERSION) as file:
             header, damaged = file.header, f"{path} is damaged: its content is not a buffer on a device"

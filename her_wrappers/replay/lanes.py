@@ -127,7 +127,7 @@ class Lanes:
         self._leaves = {spec.name: [places[leaf.name] for leaf in spec] for spec in (self._state, self._step)}
         self._columns = {dtype: Columns(*(end.get(dtype, 0) for end in ends)) for dtype in widths}
         sizes = (columns.step * dtype.itemsize for dtype, columns in self._columns.items())
-        self._bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `allocate`
+        self.bytes_per_row = sum(sizes) + 4 * 8  # and the four integers of `allocate`
 
     def allocate(self, states: int, num_demonstrations: int = 0, num_demonstrated_episodes: int = 0) -> None:
         """Allocate ``states`` rows for each environment, and a row for each state of demonstrations."""
@@ -143,8 +143,8 @@ class Lanes:
             self._spans = self._zeros(slots, 2)  # of each episode: its first and last row
         except (RuntimeError, MemoryError) as error:  # torch has no MemoryError of its own
             raise MemoryError(
-                f"not enough memory on {self.device} for {slots * self._bytes_per_row / 1e9:.3g} GB; reduce "
-                "steps_per_env="
+                f"not enough memory on {self.device} for {slots * self.bytes_per_row / 1e9:.3g} GB; reduce "
+                "steps_per_env=, or pass max_bytes="
             ) from error
         self._infos: dict[str, Tensor] = {}  # allocated by the first step, which has their shapes
         self._lane_numbers = torch.arange(self.num_envs, device=self.device)

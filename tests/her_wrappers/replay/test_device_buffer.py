@@ -155,6 +155,15 @@ def test_statistics_describe_the_content():
     assert found.trivial_share == 0
 
 
+def test_max_bytes_limits_the_memory():
+    buffer = make(4, steps_per_env=None, max_bytes=100_000)
+    assert 80_000 < buffer.nbytes <= 100_000 + 8 * 4 * 8
+    with pytest.raises(ValueError, match="max_bytes must be at least"):
+        make(4, steps_per_env=None, max_bytes=100)
+    with pytest.raises(ValueError, match="max_bytes"):
+        make(4, max_bytes=100_000)
+
+
 def test_states_of_short_episodes_take_room_of_steps():
     """With a state for each step, and one more, all steps fit."""
     assert len(filled(1, 200, (1.0,), steps_per_env=50)[0]) == 25
