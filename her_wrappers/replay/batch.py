@@ -30,6 +30,7 @@ class Provenance(NamedTuple):
     component: Any  # (B,) index in `names` of each row's strategy
     names: tuple[str, ...]  # names of the strategies; the last is that of the original rows
     num_demonstrations: int = 0  # number of steps of demonstrations
+    lane: Any = None  # (B,) number of each row's environment; None unless from a `DeviceReplayBuffer`
 
     def map(self, function: Callable[[Any], Any]) -> Provenance:
         """Return a copy with ``function`` applied to each array."""
@@ -58,7 +59,7 @@ class Batch(Generic[ArrayT]):
         index: (B,) int64, step number of each transition. The buffer never uses a step number twice. With N
             steps of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N.
         provenance: Arrays (tensors if a `DeviceReplayBuffer` made the batch) from which the properties
-            `episode`, `goal_index` and `strategy` are computed. None in the batch that ``reward_fn``
+            `episode`, `goal_index`, `strategy` and `lane` are computed. None in the batch that ``reward_fn``
             gets, where these properties raise ValueError.
     """
 
@@ -107,11 +108,25 @@ class Batch(Generic[ArrayT]):
         strategy: np.ndarray = np.array(origin.names)[origin.component]
         return strategy
 
+    @property
+    def lane(self) -> Any:
+        """Number of each row's environment, (B,) int64, in batches of a `DeviceReplayBuffer`.
+
+        With N environments, numbered 0 to N - 1, all demonstrations have the number N.
+
+        Raises:
+            ValueError: The batch is not a result of `DeviceReplayBuffer.sample`.
+        """
+        lane = self._require_provenance().lane
+        if lane is None:
+            raise ValueError("'lane' exists only in batches of a DeviceReplayBuffer")
+        return lane + 0
+
     def _require_provenance(self) -> Provenance:
         if self.provenance is None:
             raise ValueError(
-                "'episode', 'goal_index' and 'strategy' exist only in batches that sample() returned, not in "
-                "the batch that reward_fn gets"
+                "'episode', 'goal_index', 'strategy' and 'lane' exist only in batches that sample() "
+                "returned, not in the batch that reward_fn gets"
             )
         return self.provenance
 

@@ -271,7 +271,7 @@ class DeviceReplayBuffer:
             batch = self._sum_windows(steps, goals, index)
         first_index = lanes.index(steps.lane, steps.number - (steps.row - steps.first))
         names, count = self.options.mixture.names, lanes.num_demonstrations
-        batch.provenance = Provenance(first_index, goal_index, component, names, count)
+        batch.provenance = Provenance(first_index, goal_index, component, names, count, steps.lane)
         return batch
 
     def _select_goals(
@@ -442,7 +442,8 @@ class DeviceReplayBuffer:
         self.generator.set_state(state)
         trivial = batch.relabeled[:0]
         if self.options.can_relabel:
-            goal, info = batch.observations["desired_goal"], self._lanes.infos_of_steps(batch.index)
+            lane, goal = batch.lane, batch.observations["desired_goal"]
+            info = self._lanes.infos(self._lanes.slots_of_steps(lane, batch.index))
             before, at_goal = (
                 self._rewards(batch, goal, info, each) for each in (batch.observations["achieved_goal"], goal)
             )

@@ -310,6 +310,11 @@ class Lanes:
         """Return two (B,) tensors: the slots of the states before and after each step."""
         return self.find(steps.lane, steps.row), self.find(steps.lane, steps.row + 1)
 
+    def slots_of_steps(self, lane: Tensor, index: Tensor) -> Tensor:
+        """Return the slots of the states before steps, given their lanes and step numbers, see `index`."""
+        number = torch.where(lane < self.num_envs, (index - self.num_demonstrations) // self.num_envs, index)
+        return self.find(lane, self._row_of_step[self.find(lane, number)])
+
     def index(self, lane: Tensor, number: Tensor) -> Tensor:
         """Return step numbers, as in `Batch.index`, from lanes and numbers of steps within their lanes."""
         index = number * self.num_envs + lane + self.num_demonstrations
@@ -371,13 +376,6 @@ class Lanes:
     def infos(self, slots: Tensor) -> dict[str, Tensor]:
         """Return the infos of the steps in ``slots``, by key."""
         return {key: values[slots] for key, values in self._infos.items()}
-
-    def infos_of_steps(self, index: Tensor) -> dict[str, Tensor]:
-        """Return the infos of steps, given their step numbers, see `index`."""
-        own, is_own = index - self.num_demonstrations, index >= self.num_demonstrations
-        lane = torch.where(is_own, own % self.num_envs, self.num_envs)
-        number = torch.where(is_own, own // self.num_envs, index)
-        return self.infos(self.find(lane, self._row_of_step[self.find(lane, number)]))
 
     # --- calls that wait for the device -----------------------------------------------------------
 

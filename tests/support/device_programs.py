@@ -217,5 +217,6 @@ class DeviceProgram(RandomCalls):
     def check(self, batch: Any, size: int) -> Batch:
         self.check_batch(batch, size)
         arrays = copy.deepcopy(batch.to_numpy())
+        np.testing.assert_array_equal(arrays.lane[arrays.is_demonstration], self.num_envs)
         batch.map(lambda leaf: leaf.fill_(1))  # must not change the buffer
         return arrays
