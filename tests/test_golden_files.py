@@ -88,7 +88,6 @@ def assert_golden_rows(batch, lengths):
 
 def test_a_buffer_has_its_episodes_priorities_and_demonstrations(folder):
     buffer = HindsightReplayBuffer.load(folder / "buffer.replay", compute_reward=golden.compute_reward)
-    buffer.verify()
     assert (buffer.observation_space, buffer.action_space) == (golden.SPACE, golden.ACTIONS)
     assert (buffer.buffer_size, buffer.info_keys) == (50, ("force",))
     assert_same_episodes(buffer.episodes(), with_force_only(golden.episodes()))
@@ -126,7 +125,6 @@ def test_an_open_episode_of_a_buffer_goes_on(folder):
 def test_a_buffer_on_a_device_has_its_steps(folder):
     path = folder / "device_buffer.replay"
     buffer = DeviceReplayBuffer.load(path, compute_reward=golden.compute_reward)
-    buffer.verify()
     assert (buffer.observation_space, buffer.action_space) == (golden.SPACE, golden.ACTIONS)
     assert (buffer.num_envs, buffer.steps_per_env, len(buffer)) == (2, 10, 8)
     tensors = buffer.sample(2000)

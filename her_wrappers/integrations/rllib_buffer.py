@@ -147,7 +147,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         ValueError: ``env`` has no goal interface, or an option has a wrong value.
 
     Attributes:
-        her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        her_buffer: The `HindsightReplayBuffer`, with ``statistics()`` and ``episodes()``.
         last_batch: The `Batch` of the last call of `sample`, or None.
         metrics: RLlib's logger of the numbers of stored transitions and episodes.
     """

@@ -20,7 +20,7 @@ from her_wrappers.recording.sinks import NotFiniteError
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import GoalMixture
-from her_wrappers.replay.options import REMOVED_ADVICE, Demonstrations
+from her_wrappers.replay.options import REMOVED, Demonstrations
 from her_wrappers.support.arguments import removed_arguments
 from her_wrappers.support.user_warning import warn_user
 
@@ -64,7 +64,7 @@ FORMER_ARGUMENTS = {
     "max_episode_length": "leave it out: episodes have any length up to buffer_size / n_envs",
     "env_info": "pass copy_info_dict=True to give compute_reward the infos of the steps",
     "wrapped_env": "pass the environment whose compute_reward is called as env=; SB3's algorithms pass it",
-    "resample_achieved_goals": REMOVED_ADVICE["resample_achieved_goals"],
+    "resample_achieved_goals": REMOVED["resample_achieved_goals"][1],
 }
 """Arguments of older versions of SB3 and stable-baselines, each with advice for the error message."""
 
@@ -115,7 +115,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             environment (such as with VecFrameStack), or an argument is not valid.
 
     Attributes:
-        her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        her_buffer: The `HindsightReplayBuffer`, with ``statistics()`` and ``episodes()``.
 
     Example:
         >>> import gymnasium as gym, her_envs

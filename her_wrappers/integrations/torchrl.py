@@ -73,7 +73,7 @@ class HindsightTensorDictReplayBuffer:
         ValueError: ``keys`` has an unknown name, or an argument of `HindsightReplayBuffer` is not valid.
 
     Attributes:
-        her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
+        her_buffer: The `HindsightReplayBuffer`, with ``statistics()`` and ``episodes()``.
     """
 
     _storage = None  # TorchRL's collectors with workers look for it before they call `share`

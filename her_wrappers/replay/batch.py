@@ -42,10 +42,9 @@ class Provenance(NamedTuple):
 class Batch(Generic[ArrayT]):
     """A batch of B transitions, as NumPy arrays, or as torch tensors if the buffer has a device.
 
-    For type checkers, ``sample`` always returns a batch of arrays, even if the buffer has a device and the
-    batch has tensors; ``batch.to_torch(buffer.device)`` then has the type ``Batch[torch.Tensor]``, and copies
-    nothing. Relabeled rows come first, so a slice of a batch is not a random sample. A batch shares no memory
-    with the buffer. Its arrays may be views of one block of memory, but they never overlap.
+    Relabeled rows come first, so a slice of a batch is not a random sample. A batch shares no memory with the
+    buffer. For type checkers, ``sample`` returns a batch of arrays; if the buffer has a device,
+    ``batch.to_torch(buffer.device)`` has the type ``Batch[torch.Tensor]``, and copies nothing.
 
     Attributes:
         observations: Dict of (B, ...) arrays: ``observation``, ``achieved_goal``, ``desired_goal``.
@@ -95,20 +94,16 @@ class Batch(Generic[ArrayT]):
 
     @property
     def goal_index(self) -> Any:
-        """Step number of the transition that supplied each row's new goal, (B,) int64; -1 for original rows.
+        """Step number of the transition that achieved each row's new goal, (B,) int64; -1 for original rows.
 
-        Step numbers are as in ``index``. This transition achieved the new goal. Only in rows of the
-        strategy ``"desired"``, the new goal is instead the desired goal of this transition.
+        In rows of the strategy ``"desired"``, the new goal is the desired goal of this transition.
         """
         origin = self._require_provenance()
         return (origin.goal_index + 1) * (origin.component < len(origin.names) - 1) - 1
 
     @property
     def strategy(self) -> np.ndarray:
-        """Name of the strategy that chose each row's goal, (B,) str; ``"original"`` for original rows.
-
-        For a batch of a `DeviceReplayBuffer`, this waits for the device.
-        """
+        """Name of the strategy that chose each row's goal, (B,) str; ``"original"`` for original rows."""
         origin = self._require_provenance().map(_to_numpy)
         strategy: np.ndarray = np.array(origin.names)[origin.component]
         return strategy
@@ -192,7 +187,7 @@ def _to_numpy(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a buffer and of a batch sampled from it.
+    """Statistics of a buffer and of a batch sampled from it, without demonstrations.
 
     A mean or share over the relabeled or the original rows is NaN if the batch has no such rows.
 
@@ -209,8 +204,6 @@ class Statistics:
             the step, gets the reward of success, ``compute_reward(ag_t, g) == compute_reward(g, g)``.
         mean_ahead: Mean, over the relabeled rows, of the number of steps from the row's transition to the
             transition that achieved its new goal. Rows of the strategy ``"desired"`` are left out.
-        demonstrations: Statistics of the demonstrations, or None without demonstrations. All other attributes
-            except ``nbytes`` leave the demonstrations out.
     """
 
     num_transitions: int
@@ -223,17 +216,12 @@ class Statistics:
     terminated_share: float
     trivial_share: float
     mean_ahead: float
-    demonstrations: Statistics | None = None
 
 
 def statistics_of(
     batch: Batch, ahead: Any, is_trivial: Any, *, num_transitions: int, num_episodes: int, nbytes: int
 ) -> Statistics:
-    """Return the statistics of a buffer and of ``batch``, a batch of arrays that was sampled from it.
-
-    ``ahead``, (B,), is the number of steps from each row to the transition that supplied its new goal.
-    ``is_trivial`` has a bool for each relabeled row, whether its new goal is trivial.
-    """
+    """Return statistics; ``ahead``, (B,), are steps to the new goal, ``is_trivial`` is of relabeled rows."""
     rows = batch.relabeled
     means = (
         rows,

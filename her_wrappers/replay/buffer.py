@@ -24,12 +24,12 @@ from her_wrappers.recording.open_episodes import OpenEpisodes
 from her_wrappers.replay.batch import Batch, Statistics
 from her_wrappers.replay.demonstrations import make_replay
 from her_wrappers.replay.goal_selection import GoalSelection
-from her_wrappers.replay.options import REMOVED_ADVICE, BufferOptions, Demonstrations, relabels
+from her_wrappers.replay.options import BufferOptions, Demonstrations, relabels
 from her_wrappers.replay.priorities import Priority, require_updates
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.replay.relabeling import BatchFunction, TerminationMode
 from her_wrappers.replay.saving import load_buffer, save_buffer
-from her_wrappers.support.arguments import removed_arguments, require_count, require_number, require_torch
+from her_wrappers.support.arguments import require_count, require_number, require_torch
 from her_wrappers.support.locks import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -39,14 +39,13 @@ if TYPE_CHECKING:
 class HindsightReplayBuffer:
     """A replay buffer that relabels goals in hindsight while sampling (HER, arXiv 1707.01495).
 
-    Transitions of complete episodes are sampled uniformly or by priorities, in time that hardly depends on
-    ``buffer_size``. With k = ``n_sampled_goal``, an expected share of k / (k + 1) of the rows is relabeled,
-    for any batch size. In a relabeled row, a new goal replaces the desired goal, the reward is computed
-    again, and the rule ``termination`` sets the termination flag.
+    Transitions of complete episodes are sampled uniformly or by priorities. In a relabeled row, a new goal
+    replaces the desired goal, the reward is computed again, and the rule ``termination`` sets the termination
+    flag. With k = ``n_sampled_goal``, an expected share of k / (k + 1) of the rows is relabeled, for any
+    batch size. Whole episodes are evicted, oldest first.
 
-    Whole episodes are evicted, oldest first. Memory is allocated for ``buffer_size`` * 33 / 32 states at
-    first, and for more if episodes are short, since an episode of T steps has T + 1 states. If an observation
-    always equals the achieved goal, for example if both are the same image, only one of the two is stored.
+    Memory is allocated for ``buffer_size`` * 33 / 32 states at first, and for more if episodes are short. If
+    an observation always equals the achieved goal, such as an image, only one of the two is stored.
 
     Several threads may call `add_episode` and `sample` at the same time, but only one thread may call `add`.
 
@@ -94,9 +93,8 @@ class HindsightReplayBuffer:
         seed: Seed of the buffer's random generator.
         device: Torch device to which each batch is copied, such as ``"cuda"``; None for NumPy arrays.
             Transitions stay in the memory of the CPU, and rows and goals do not depend on the device.
-        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. With N steps
-            of demonstrations, their step numbers are 0 to N - 1, and those of other steps begin at N. Only
-            `sample`, `update_priorities`, `statistics`, `save`, `verify` and ``nbytes`` include them.
+        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. Only
+            `sample`, `update_priorities` and `save` include them.
 
     Raises:
         ImportError: ``device`` is given, but torch is not installed.
@@ -119,7 +117,6 @@ class HindsightReplayBuffer:
         ((256, 2), 205)
     """
 
-    @removed_arguments("HindsightReplayBuffer", REMOVED_ADVICE)
     def __init__(
         self,
         observation_space: spaces.Space[Any],
@@ -190,8 +187,7 @@ class HindsightReplayBuffer:
         if is_relabeled and options.get("reward_fn") is None:
             functions = {name: options.pop(name, None) for name in ("compute_reward", "compute_terminated")}
             interface = GoalInterface.of(env, **functions)
-            options["compute_reward"] = interface.compute_reward
-            options["compute_terminated"] = interface.compute_terminated
+            options |= {name: getattr(interface, name) for name in functions}
         elif is_relabeled and options.get("compute_terminated") is None:
             options["compute_terminated"] = find_function(env, "compute_terminated")
         return cls(*goal_spaces(env), **options)
@@ -228,12 +224,12 @@ class HindsightReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Memory allocated for transitions, priorities and demonstrations, in bytes."""
+        """Memory allocated for transitions and priorities, in bytes."""
         return self._replay.nbytes
 
     @property
     def demonstrations(self) -> HindsightReplayBuffer | None:
-        """A read-only buffer that contains the demonstrations, or None without them."""
+        """A buffer that contains the demonstrations, or None without them; add no episodes to it."""
         return self._demonstrations
 
     @property
@@ -279,12 +275,11 @@ class HindsightReplayBuffer:
                 autoreset mode NEXT_STEP and its wrapper `Autoreset`, if the previous step ended the episode.
 
         Raises:
-            MemoryError: Not enough memory; the episodes that end with this step are dropped.
             TypeError: A flag is not a bool; nothing is added.
             ValueError: A value does not fit its space, a reward is not finite, ``obs`` differs from the
                 previous ``next_obs``, N changes while episodes are open, or an episode is longer than
-                ``buffer_size``; nothing is added. Or an episode that ends with this step is not valid, see
-                `add_episode`; then all episodes that end with this step are dropped.
+                ``buffer_size``; nothing is added.
+            MemoryError, ValueError: As for `add_episode`; all episodes that end with this step are dropped.
         """
         with self._lock:
             transition = obs, action, reward, next_obs, terminated, truncated
@@ -296,8 +291,7 @@ class HindsightReplayBuffer:
         """End all open episodes of `add` as truncated and store them, for example after an interruption.
 
         Raises:
-            MemoryError: Not enough memory; all open episodes are dropped.
-            ValueError: An open episode is not valid, see `add_episode`; all open episodes are dropped.
+            MemoryError, ValueError: As for `add_episode`; then all open episodes are dropped.
         """
         with self._lock:
             ended = self._open_episodes.truncate()
@@ -330,9 +324,7 @@ class HindsightReplayBuffer:
             episodes: `Episodes` or an iterable of `Episode`, with the spaces of the buffer.
 
         Raises:
-            TypeError: An element is not an `Episode`.
-            MemoryError: Not enough memory.
-            ValueError: An episode is not valid, see `add_episode`; the message names the episode.
+            MemoryError, TypeError, ValueError: As for `add_episode`; the message names the episode.
         """
         listed = episodes if isinstance(episodes, Episodes) else list(_iterate("add_episodes", episodes))
         if listed:
@@ -352,10 +344,8 @@ class HindsightReplayBuffer:
 
         Raises:
             CorruptFileError: A shard of the archive is damaged.
-            MemoryError: Not enough memory.
             OSError: An archive cannot be read, or cannot write its pending episodes, which it does first.
-            TypeError: An element is not an `Episode`.
-            ValueError: An episode is not valid, see `add_episode`; or all episodes were skipped.
+            MemoryError, TypeError, ValueError: As for `add_episode`, or all episodes were skipped.
         """
         errors = EpisodeErrors(on_error)
         blocks: Iterable[Sequence[Episode]]
@@ -390,8 +380,8 @@ class HindsightReplayBuffer:
         Raises:
             ValueError: ``batch_size`` is not an integer of at least 1; ``beta`` is out of [0, 1], or is given
                 for a buffer without priorities; no complete episode is stored; a function of the buffer, such
-                as ``compute_reward``, returns a wrong result; a sum of ``n_steps`` rewards is not finite as
-                float32; or rows must be relabeled, but the buffer was loaded without a reward function.
+                as ``compute_reward``, returns a wrong result; or rows must be relabeled, but the buffer was
+                loaded without a reward function.
         """
         if beta is not None:
             if self._replay.priorities is None:
@@ -441,7 +431,14 @@ class HindsightReplayBuffer:
             ValueError: A step was never stored, or was evicted.
         """
         with self._lock:
-            return self._replay.infos(np.asarray(index))
+            stored, index = self._replay.storage.stored, np.asarray(index)
+            wrong = index[(index < stored.first) | (index >= stored.end)]
+            if wrong.size:
+                raise ValueError(
+                    f"index must have step numbers of stored steps, {stored.first} to {stored.end - 1}, got "
+                    f"{wrong[0]}; smaller numbers are those of evicted steps or of buffer.demonstrations"
+                )
+            return self._replay.storage.take_infos(index)
 
     def statistics(self, batch_size: int = 10_000) -> Statistics:
         """Return statistics of the stored episodes and of a new batch; later batches are not affected.
@@ -450,7 +447,7 @@ class HindsightReplayBuffer:
             batch_size: Number of rows of the batch.
 
         Raises:
-            ValueError: A batch cannot be sampled, see `sample`.
+            ValueError: As for `sample`.
         """
         size = require_count("batch_size", batch_size, at_least=1)
         with self._lock:
@@ -472,23 +469,8 @@ class HindsightReplayBuffer:
             for episode in stored:
                 yield replace(episode, rewards=episode.rewards.astype(np.float64))
 
-    def verify(self) -> None:
-        """Check that the internal data of the buffer are consistent, in time proportional to its size.
-
-        Raises:
-            RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
-        """
-        with self._lock:
-            self._replay.verify()
-
     def clear(self) -> None:
-        """Remove all transitions and open episodes; earlier warnings about episodes may appear again.
-
-        Demonstrations are kept. Step numbers of removed transitions are not used again.
-
-        Raises:
-            MemoryError: Not enough memory for new allocations; nothing changes.
-        """
+        """Remove all transitions and open episodes, but no demonstrations. No step number is used twice."""
         with self._lock:
             self._replay.clear()
             self._open_episodes.discard()
@@ -510,15 +492,14 @@ class HindsightReplayBuffer:
             save_buffer(path, self)
 
     @classmethod
-    @removed_arguments("HindsightReplayBuffer", REMOVED_ADVICE)
     def load(
         cls, path: str | os.PathLike[str], env: AnyEnv | None = None, **options: Any
     ) -> HindsightReplayBuffer:
         """Read a buffer from a file that `save` wrote.
 
-        Sampling continues with the same random sequence, unless options such as ``seed`` change it.
-        Transitions keep their step numbers. The file is validated, and no code in it is executed. If neither
-        ``env`` nor a reward function is given, `sample` raises ValueError if a row must be relabeled.
+        Sampling continues with the same random sequence, unless options such as ``seed`` change it. No code
+        in the file is executed. If neither ``env`` nor a reward function is given, `sample` raises ValueError
+        if a row must be relabeled.
 
         Args:
             path: The file.
@@ -528,10 +509,8 @@ class HindsightReplayBuffer:
 
         Raises:
             CorruptFileError: The file is damaged, is not a buffer, or has another format version.
-            ImportError: ``device`` is given, but torch is not installed.
-            MemoryError: Not enough memory.
-            OSError: The file does not exist, or cannot be read.
-            TypeError: ``env`` is not an environment, or an option is unknown.
+            OSError: The file cannot be read.
+            ImportError, MemoryError, TypeError: As for the class.
             ValueError: The spaces of ``env`` differ from the saved spaces, an option has a wrong value, or a
                 function is missing. Functions are not saved: those that were passed as ``termination`` or in
                 ``goal_selection_strategy`` must be given together with ``env`` or a reward function.

@@ -1,8 +1,4 @@
-"""Demonstrations: episodes of another policy that are never evicted and supply a fixed share of each batch.
-
-A second replay with the options of the buffer stores the demonstrations. So demonstrations are relabeled by
-the same strategies and termination rule, and get priorities and n-step returns too. The N steps of the
-demonstrations have the step numbers 0 to N - 1, and the steps of the buffer begin at N.
+"""Demonstrations: a second replay with the options of the buffer, which supplies a fixed share of each batch.
 
 Sources: Nair et al. 2018, section IV, https://arxiv.org/abs/1709.10089; Ball et al. 2023, section 4.1,
 https://arxiv.org/abs/2302.02948
@@ -10,39 +6,23 @@ https://arxiv.org/abs/2302.02948
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from her_wrappers.goals.success_flag import FLAG_NAMES
-from her_wrappers.recording.episode import Episode
-from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.batch import Batch, Provenance, Statistics
+from her_wrappers.replay.batch import Batch, Provenance
 from her_wrappers.replay.options import BufferOptions
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.support.arguments import require_count
-from her_wrappers.support.user_warning import warn_user
-
-
-class DemonstrationReplay(RelabeledReplay):
-    """A replay of demonstrations, which cannot change: the next step numbers belong to the buffer."""
-
-    def add(self, episodes: Sequence[Episode]) -> NoReturn:
-        """Raise RuntimeError."""
-        raise RuntimeError("buffer.demonstrations is read-only; add the episodes to the buffer itself")
-
-    def clear(self) -> NoReturn:
-        """Raise RuntimeError."""
-        raise RuntimeError("buffer.demonstrations is read-only; clear the buffer itself")
 
 
 class MixedReplay(RelabeledReplay):
     """The replay of a buffer with demonstrations: ``share`` of the rows of each batch are demonstrations."""
 
-    demonstrations: DemonstrationReplay
+    demonstrations: RelabeledReplay
     share: float
 
     def __init__(
@@ -50,24 +30,19 @@ class MixedReplay(RelabeledReplay):
         observation_space: spaces.Dict,
         action_space: spaces.Space[Any],
         options: BufferOptions,
-        demonstrations: DemonstrationReplay,
+        demonstrations: RelabeledReplay,
         share: float,
     ) -> None:
         super().__init__(observation_space, action_space, options, first=len(demonstrations))
         self.demonstrations, self.share = demonstrations, share
-        self.rng = np.random.default_rng(None if options.seed is None else (options.seed, 1))
-
-    @property
-    def nbytes(self) -> int:
-        """Allocated memory in bytes."""
-        return super().nbytes + self.demonstrations.nbytes
+        self.share_rng = np.random.default_rng(None if options.seed is None else (options.seed, 1))
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:
         """Sample a batch with ``share`` of demonstrations; raise ValueError if no other steps are stored."""
         if not len(self):
             return super().sample(batch_size, beta)  # raises ValueError
         batch_size = require_count("batch_size", batch_size, at_least=1)
-        count = int(batch_size * self.share + self.rng.random())
+        count = int(batch_size * self.share + self.share_rng.random())
         sources = (super().sample, batch_size - count), (self.demonstrations.sample, count)
         batches = [sample(size, beta) for sample, size in sources if size]
         return _merge(batches, len(self.demonstrations))
@@ -78,16 +53,6 @@ class MixedReplay(RelabeledReplay):
         ignored = super().update_priorities(index[~is_demonstration], priorities[~is_demonstration])
         self.demonstrations.update_priorities(index[is_demonstration], priorities[is_demonstration])
         return ignored
-
-    def statistics(self, batch_size: int) -> Statistics:
-        """Return the statistics of the buffer, which include the statistics of the demonstrations."""
-        found = super().statistics(batch_size)
-        return replace(found, demonstrations=self.demonstrations.statistics(batch_size))
-
-    def verify(self) -> None:
-        """Raise RuntimeError if the internal data are inconsistent."""
-        super().verify()
-        self.demonstrations.verify()
 
 
 def make_replay(
@@ -102,18 +67,13 @@ def make_replay(
     recorded = set.intersection(*(set(episode.infos) for episode in episodes))
     keys = tuple(key for key in options.info_keys if key in recorded or key not in FLAG_NAMES)
     sizes = {"buffer_size": sum(map(len, episodes)), "info_keys": keys}
-    replay = DemonstrationReplay(*all_spaces, options_of_demonstrations(options, **sizes))
+    replay = RelabeledReplay(*all_spaces, options_of_demonstrations(options, **sizes))
     if replay.checks is not None:
         replay.checks.subject = "demonstrations: "
     try:
-        RelabeledReplay.add(replay, episodes)
+        replay.add(episodes)
     except ValueError as error:
         raise ValueError(f"demonstrations: {error}") from error
-    if not _have_success(episodes, replay):
-        warn_user(
-            f"none of the {len(episodes)} demonstrations achieves its desired goal; record episodes of a "
-            "policy that achieves its goals, or leave demonstrations= out"
-        )
     return MixedReplay(*all_spaces, options, replay, given.share)
 
 
@@ -141,14 +101,3 @@ def _merge(batches: list[Batch], num_demonstrations: int) -> Batch:
     episode, goal_index, component = join(*(each[:3] for each in origins))
     merged.provenance = Provenance(episode, goal_index, component, origins[0].names, num_demonstrations)
     return merged
-
-
-def _have_success(episodes: list[Episode], replay: RelabeledReplay) -> bool:
-    """Return whether at least one demonstration achieves its goal; also return True if this is unknown."""
-    flags = [episode.infos[name] for episode in episodes for name in FLAG_NAMES if name in episode.infos]
-    if flags:
-        return any(np.any(each) for each in flags)
-    rewards = np.concatenate([episode.rewards for episode in episodes])
-    if replay.checks is None or len(np.unique(rewards)) > 2:
-        return True
-    return bool(replay.checks.are_at_goals(Episodes.of(episodes)).any())

@@ -52,12 +52,12 @@ INSPECTED = (1, 10, 100, 1000)  # in its calls with these numbers, `sample` insp
 class DeviceReplayBuffer:
     """A replay buffer for batched simulators: stores tensors on a device, and relabels goals in hindsight.
 
-    `add` takes one step of N environments. `sample` samples from all stored steps. In episodes that have not
-    ended, ``"future"`` chooses among the states up to the newest. Single steps are evicted, oldest first.
+    In episodes that have not ended, ``"future"`` chooses among the states up to the newest. Single steps are
+    evicted, oldest first.
 
     A CUDA graph can capture both methods if the functions of the buffer do not wait for the device; register
     `generator` with the graph. `add` never waits; `sample` waits only in its calls 1, 10, 100 and 1,000, and
-    never during a capture. `len`, `statistics`, `verify` and `save` wait too. All calls that wait, except
+    never during a capture. `len`, `statistics` and `save` wait too. All calls that wait, except
     `len`, raise ValueError if NaN, an infinite goal or an infinite reward was added.
 
     Args:
@@ -72,22 +72,20 @@ class DeviceReplayBuffer:
             ``states_per_env`` are computed from it, and must not be given then.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the (B,) rewards of a
             batch of goals. All arguments are tensors, and ``info`` is a dict of (B, ...) tensors.
-        reward_fn: Function to use instead of ``compute_reward`` if rewards depend on the state or the action:
-            ``reward_fn(batch)``, see `HindsightReplayBuffer`.
+        reward_fn: As for `HindsightReplayBuffer`, but the batch has tensors.
         compute_terminated: Function ``(achieved_goal, desired_goal, info)`` that returns (B,) terminations.
-        n_sampled_goal: Number of relabeled transitions per original transition, k; the default is 4.
+        n_sampled_goal: As for `HindsightReplayBuffer`.
         goal_selection_strategy: As for `HindsightReplayBuffer`. A function ``(t, length, generator) -> s``
             gets two (B,) tensors and a ``torch.Generator``, and returns a (B,) tensor. Results outside of
             1..length are clipped. If the beginning of an episode was evicted, t and length count from its
             oldest stored state.
         termination: As for `HindsightReplayBuffer`.
-        n_steps: Maximum number of steps whose rewards are summed, see `Batch`.
-        gamma: Discount factor.
+        n_steps: As for `HindsightReplayBuffer`.
+        gamma: As for `HindsightReplayBuffer`.
         info_keys: Keys of the infos to store and to pass to the functions.
         seed: Seed of the random generator: the same seed gives the same batches on the same device.
         device: Torch device that stores the transitions.
-        demonstrations: Episodes that are never evicted and make up a fixed share of each batch. With D steps
-            of demonstrations, their step numbers are 0 to D - 1.
+        demonstrations: As for `HindsightReplayBuffer`.
 
     Raises:
         MemoryError: Not enough memory on the device.
@@ -202,8 +200,6 @@ class DeviceReplayBuffer:
     def add(self, step: SimulatorStep) -> None:
         """Add one step of all environments, and evict the oldest steps as needed.
 
-        If the step has NaN, an infinite goal or an infinite reward, a later call raises ValueError.
-
         Args:
             step: The step. The buffer stores copies.
 
@@ -295,8 +291,7 @@ class DeviceReplayBuffer:
             slots = torch.where(chosen, self._lanes.find(lane, row), slots)
             index = torch.where(chosen, self._lanes.index(lane, found), index)
             takes_desired = chosen if each.takes_desired else None  # "desired" is the last component
-        values = self._lanes.goals(slots, takes_desired) if self._components else {}
-        return NewGoals(component < len(self._components), values), index
+        return NewGoals(component < len(self._components), slots, takes_desired), index
 
     def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
         """Return (B,) rows: for each step, the row of the state that the strategy ``select`` chooses."""
@@ -438,7 +433,7 @@ class DeviceReplayBuffer:
             batch_size: Number of rows of the batch.
 
         Raises:
-            ValueError: A batch cannot be sampled, see `sample`.
+            ValueError: As for `sample`.
         """
         size = require_count("batch_size", batch_size, at_least=1)
         self._inspect()
@@ -503,16 +498,6 @@ class DeviceReplayBuffer:
         if subject not in self._warned:
             self._warned.add(subject)
             warn_user(message)
-
-    def verify(self) -> None:
-        """Check that the internal data are consistent, in time proportional to the size.
-
-        Raises:
-            RuntimeError: The data are inconsistent, for example after memory was overwritten from outside.
-            ValueError: An invalid value was added.
-        """
-        self._lanes.verify()
-        self._inspect()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer, with open episodes and demonstrations, to a file that `load` reads.
@@ -585,7 +570,6 @@ class DeviceReplayBuffer:
                     lanes.restore(name, torch.from_numpy(file.read(name)))
                 if "seed" not in options and header["device"] == buffer.device.type:
                     buffer.generator.set_state(torch.from_numpy(file.read("generator")))
-                lanes.verify()  # without calling the user's functions, whose errors are not damage
         return buffer
 
 

@@ -1,9 +1,7 @@
 """Goal selection: strategies that choose new goals for relabeled steps, and mixtures of strategies.
 
-Most strategies choose, for each step, a state of the same episode, whose achieved goal becomes the new goal.
-Such a strategy is a function from indices of steps to indices of states. To add one, write a function like
-`future` and list it in `STRATEGIES`; with `uniform_below`, it accepts arrays and tensors. The states of an
-episode of T steps are numbered 0..T: step t leads from state t to state t + 1.
+To add a strategy, write a function like `future` from steps to states of the same episode, and list it in
+`STRATEGIES`; with `uniform_below`, it accepts arrays and tensors. Step t leads from state t to state t + 1.
 
 Source: Andrychowicz et al. 2017, section 4.5, https://arxiv.org/abs/1707.01495
 """
@@ -28,9 +26,7 @@ Strategy: TypeAlias = Callable[[Ints, Ints, np.random.Generator], Ints]
 def uniform_below(bound: np.ndarray | int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Sample ``count`` integers from 0 to ``bound`` - 1, three times as fast as ``rng.integers``.
 
-    ``bound`` is an integer, or a (count,) array with the bound of each sample. Random float64 numbers in
-    [0, 1) are multiplied by ``bound`` and truncated; even the product of the largest such number is below the
-    bound. `DeviceReplayBuffer` passes a tensor of these random numbers as ``rng``, and gets a tensor.
+    `DeviceReplayBuffer` passes a tensor of random numbers in [0, 1) as ``rng``, and gets a tensor.
     """
     if not isinstance(rng, np.random.Generator):
         return (rng * bound).long()
@@ -216,19 +212,17 @@ class GoalMixture:
     ) -> tuple[np.ndarray, list[list[int]]]:
         """Sample how many rows of each batch get their goals from each component; return (component, counts).
 
-        One random number per batch decides: the mean number of rows of a component is its share of the batch,
-        and each number differs from this share by less than one row. ``component``, (batches, batch_size),
-        has the index of each row's component, in ascending order; original rows come last, with the index
-        ``len(components)``. ``counts`` has two numbers for each batch: of the rows whose new goal is an
-        achieved goal, and of all relabeled rows.
+        ``component``, (batches, batch_size), has the index of each row's component, in ascending order, and
+        ``len(components)`` for original rows. ``counts`` has two numbers for each batch: of the rows whose
+        new goal is an achieved goal, and of all relabeled rows.
         """
         # Column i is the number of rows with the components before i; column 0 is 0.
         ends = np.floor(batch_size * self._ends + rng.random((batches, 1))).astype(np.int64)
         rows = np.arange(batch_size)
-        component = np.zeros((batches, batch_size), np.min_scalar_type(len(self.components)))
+        component = np.zeros((batches, batch_size), np.uint8)
         for end in ends.T[1:]:
             component += rows >= end[:, None]
-        return component, ends[:, [self.num_achieved, -1]].tolist()
+        return component, [[each[self.num_achieved], each[-1]] for each in ends.tolist()]
 
 
 def _component(strategy: str | Strategy, share: float) -> MixtureComponent:

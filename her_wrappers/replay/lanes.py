@@ -88,15 +88,16 @@ class Steps(NamedTuple):
 
 
 class NewGoals(NamedTuple):
-    """New goals for B steps, as matrices (B, width) by dtype."""
+    """Sources of the new goals of B steps."""
 
-    relabeled: Tensor  # (B,) bool, whether the step gets its new goal
-    values: Blocks
+    relabeled: Tensor  # (B,) bool, whether the step gets a new goal
+    slots: Tensor  # (B,) slots of the states that supply the goals: their achieved goals,
+    takes_desired: Tensor | None  # (B,) bool: or their desired goals
 
     def repeat(self, n: int) -> NewGoals:
         """Return each goal n times, in successive rows."""
-        repeated = {dtype: values.repeat_interleave(n, 0) for dtype, values in self.values.items()}
-        return NewGoals(self.relabeled.repeat_interleave(n), repeated)
+        takes_desired = None if self.takes_desired is None else self.takes_desired.repeat_interleave(n)
+        return NewGoals(self.relabeled.repeat_interleave(n), self.slots.repeat_interleave(n), takes_desired)
 
 
 class Lanes:
@@ -207,10 +208,7 @@ class Lanes:
         self._write_first_states(blocks, began, max_steps)
 
     def _write_first_states(self, blocks: Blocks, began: Tensor, max_steps: int) -> None:
-        """Write one state to the next row of each lane; where ``began``, (N,) bool, it begins an episode.
-
-        In the other lanes, the written state has no meaning, and the next state overwrites it.
-        """
+        """Write a state to the next row of each lane; where not ``began``, (N,) bool, it has no meaning."""
         self._write_states(blocks, self._episode + 1)
         span = self._next_row[:, None].expand(-1, 2)
         self._spans.index_copy_(0, self._slots(self._episode + 1), span)
@@ -240,12 +238,11 @@ class Lanes:
 
     def _blocks(self, tree: Any, spec: SpaceSpec) -> Blocks:
         """Return N states or steps as one matrix (N, width) per dtype, with the columns of the lanes."""
-        parts: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
-        for leaf, dtype, begin, end in self._leaves[spec.name]:
+        parts: dict[torch.dtype, list[Tensor]] = {}
+        for leaf, dtype, begin, end in sorted(self._leaves[spec.name], key=lambda leaf: leaf.begin):
             value = self._checked(leaf.name, leaf.find(tree, "in the step"), dtype, leaf.shape)
-            parts.setdefault(dtype, []).append((begin, value.reshape(self.num_envs, end - begin)))
-        ordered = {dtype: sorted(each, key=lambda part: part[0]) for dtype, each in parts.items()}
-        return {dtype: torch.cat([values for _, values in each], 1) for dtype, each in ordered.items()}
+            parts.setdefault(dtype, []).append(value.reshape(self.num_envs, end - begin))
+        return {dtype: torch.cat(values, 1) for dtype, values in parts.items()}
 
     def _checked(
         self, name: str, value: Any, dtype: torch.dtype | None = None, shape: tuple[int, ...] | None = None
@@ -290,10 +287,7 @@ class Lanes:
     # --- reading ----------------------------------------------------------------------------------
 
     def draw(self, random: Tensor, is_demonstration: Tensor | None = None) -> Steps:
-        """Return stored steps for (B,) numbers in [0, 1): uniform random numbers give uniform steps.
-
-        Where ``is_demonstration``, (B,) bool, is True, the steps are steps of demonstrations.
-        """
+        """Return the stored steps, or steps of demonstrations, at (B,) fractions in [0, 1) of all of them."""
         count = (random * self._ends[-1]).long()
         lane = torch.searchsorted(self._ends, count, right=True)
         number = self._next_step[lane] - (self._ends[lane] - count)
@@ -331,18 +325,6 @@ class Lanes:
         oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
         return torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)
 
-    def goals(self, slots: Tensor, takes_desired: Tensor | None) -> Blocks:
-        """Return the achieved goals of states, or the desired goals where ``takes_desired`` is True."""
-        goals: Blocks = {}
-        for dtype, columns in self._columns.items():
-            if columns.desired > columns.achieved:
-                rows = self._rows[dtype]
-                goals[dtype] = rows[:, columns.observation : columns.achieved][slots]
-                if takes_desired is not None:
-                    desired = rows[:, columns.achieved : columns.desired][slots]
-                    goals[dtype] = torch.where(takes_desired[:, None], desired, goals[dtype])
-        return goals
-
     def same_goals(self, before: Tensor, after: Tensor) -> Tensor:
         """Return (B, n) bool: whether slot ``after[i, j]`` has the desired goal of slot ``before[i]``."""
         same = torch.ones_like(after, dtype=torch.bool)
@@ -356,11 +338,14 @@ class Lanes:
     ) -> Batch[Tensor]:
         """Return a batch of the steps between pairs of slots, with new goals, but with recorded rewards."""
         here, there = ({dtype: rows[each] for dtype, rows in self._rows.items()} for each in slots)
-        for dtype, goal in ({} if goals is None else goals.values).items():
-            columns = self._columns[dtype]
-            for block in (here[dtype], there[dtype]):
-                desired = block[:, columns.achieved : columns.desired]
-                desired.copy_(torch.where(goals.relabeled[:, None], goal, desired))  # type: ignore[union-attr] # not None here
+        for dtype, (observation, achieved, desired, _) in self._columns.items():
+            if goals is not None and desired > achieved:
+                goal = self._rows[dtype][:, observation:achieved][goals.slots]
+                if goals.takes_desired is not None:
+                    others = self._rows[dtype][:, achieved:desired][goals.slots]
+                    goal = torch.where(goals.takes_desired[:, None], others, goal)
+                for block in (here[dtype][:, achieved:desired], there[dtype][:, achieved:desired]):
+                    block.copy_(torch.where(goals.relabeled[:, None], goal, block))
         step = self._tree(self._step, here)
         weights = torch.ones_like(index, dtype=torch.float32)
         return Batch(
@@ -413,21 +398,6 @@ class Lanes:
                 "the simulator end and reset such an episode before its values reach add()"
             )
 
-    def verify(self) -> None:
-        """Raise RuntimeError if the data are inconsistent."""
-        counts = self._next_step - self._oldest_step
-        is_valid = bool((counts >= 0).all()) and torch.equal(counts.cumsum(0), self._ends)
-        if is_valid and len(self):
-            lane, number, row, first, last = self.spread(len(self))
-            episode, newest = self._episode_of_row[self.find(lane, row)], self._next_row[lane]
-            are_valid = (row - episode == number) & (first <= row) & (row < last) & (last < newest)
-            is_valid = bool(are_valid.all())
-        if not is_valid:
-            raise RuntimeError(
-                "the indices of the buffer contradict each other, as after an interrupted change; make a new "
-                "buffer, or load a saved one"
-            )
-
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors, by the names that they have in a file."""
         names = (
@@ -450,19 +420,14 @@ class Lanes:
         return packed
 
     def restore(self, name: str, values: Tensor) -> None:
-        """Copy ``values``, the tensor ``name`` of `packed`, into this object; raise ValueError if invalid."""
+        """Copy ``values``, the tensor ``name`` of `packed`, into this object."""
         if name.startswith("info "):
             self._info_column(name.removeprefix("info "), values)
         tensor = self.tensors()[name]
-        shape, used = tuple(tensor.shape), self._size
-        if len(tensor) > self.num_envs:
-            used = (len(values) - self.num_demonstrations - self.num_demonstrated_episodes) // self.num_envs
-            shape = (len(tensor) + (used - self._size) * self.num_envs, *shape[1:])
-        if (tuple(values.shape), values.dtype) != (shape, tensor.dtype) or used > self._size:
-            raise ValueError(f"{name!r} has shape {tuple(values.shape)}, expected {tuple(tensor.shape)}")
-        if len(tensor) == self.num_envs:
+        if len(tensor) == self.num_envs:  # one value for each lane
             tensor.copy_(values)
         else:
+            used = (len(values) - self.num_demonstrations - self.num_demonstrated_episodes) // self.num_envs
             (lanes, others), saved = self._split(tensor, self._size), self._split(values, used)
             lanes[:, :used].copy_(saved[0])
             others.copy_(saved[1])

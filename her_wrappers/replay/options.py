@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FUNCTIONS = ("compute_reward", "reward_fn", "compute_terminated")
 # Options on which the sampled steps and goals depend
 SAMPLING = ("n_sampled_goal", "goal_selection_strategy", "prioritized")
-MAX_SIZE = 2**62  # largest `buffer_size`: step numbers are int64
 
 # Options that are saved; the share of the demonstrations is saved too
 SAVED = (
@@ -47,15 +46,6 @@ REMOVED: dict[str, tuple[Json, str]] = {
     "info_format": ("list", "leave it out: functions get a list of dicts, one for each row"),
     "tensor_functions": (False, "leave it out: functions get arrays, and device= copies the batches"),
 }
-REMOVED_ADVICE = {name: advice for name, (_, advice) in REMOVED.items()}
-
-
-@runtime_checkable
-class HasEpisodes(Protocol):
-    """An object with a method ``episodes``, such as a `HindsightReplayBuffer`."""
-
-    def episodes(self) -> Iterable[Episode]:
-        """Return the episodes."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +53,8 @@ class Demonstrations:
     """Episodes of an expert or another policy, and their share of each batch.
 
     Attributes:
-        episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, a `HindsightReplayBuffer`, `Episodes` or an
-            iterable of `Episode`. A buffer that is made with these demonstrations copies the episodes.
+        episodes: An `EpisodeArchive`, a ``minari.MinariDataset``, `Episodes` or an iterable of `Episode`. A
+            buffer that is made with these demonstrations copies the episodes.
         share: Share of demonstrations among the rows of each batch, in (0, 1). If ``share`` times the
             batch size is not an integer, the product is rounded at random, so that its mean is exact.
 
@@ -76,7 +66,7 @@ class Demonstrations:
         ``HindsightReplayBuffer.for_env(env, demonstrations=Demonstrations(archive, share=0.25))``
     """
 
-    episodes: Iterable[Episode] | Dataset | HasEpisodes
+    episodes: Iterable[Episode] | Dataset
     share: float = 0.25
 
     def __post_init__(self) -> None:
@@ -92,8 +82,6 @@ class Demonstrations:
         if isinstance(source, Dataset):
             errors = EpisodeErrors("raise")
             source = errors.counted(episodes_of(source, errors))
-        elif isinstance(source, HasEpisodes):
-            source = source.episodes()
         listed = [episode for _, episode in numbered(source)]
         if not listed:
             raise ValueError("Demonstrations must contain at least one episode, got none")
@@ -110,11 +98,7 @@ def functions_missing(*_: Any) -> NoReturn:
 
 @dataclass(frozen=True)
 class BufferOptions:
-    """The arguments of `HindsightReplayBuffer` except the spaces, validated and with resolved defaults.
-
-    An option that a file lacks, since a later version added the option, has the default of this class. If an
-    argument has a wrong type or value, or if a function is missing, TypeError or ValueError is raised.
-    """
+    """The arguments of `HindsightReplayBuffer` except the spaces, validated and with resolved defaults."""
 
     buffer_size: int = 1_000_000
     compute_reward: GoalFunction | None = None
@@ -143,11 +127,9 @@ class BufferOptions:
             "info_keys": require_keys("info_keys", self.info_keys),
             "mixture": GoalMixture(strategy, self.n_sampled_goal),
         }
-        if self.n_sampled_goal is None and not _has_share(strategy):
+        if self.n_sampled_goal is None and not has_share(strategy):
             resolved["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
         self.__dict__.update(resolved)  # the class is frozen
-        if self.buffer_size > MAX_SIZE:
-            raise ValueError(f"buffer_size must be at most {MAX_SIZE}, got {self.buffer_size}")
         require_termination(self.termination)
         if not isinstance(self.prioritized, Priority | None):
             got = f"got {self.prioritized!r}; pass Priority()"
@@ -173,7 +155,7 @@ class BufferOptions:
         return bool(self.mixture.components) and self.compute_reward is not functions_missing
 
 
-def _has_share(strategy: Any) -> bool:
+def has_share(strategy: Any) -> bool:
     """Whether a strategy is a `Mixture` that sets the share of relabeled rows."""
     return isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
 
@@ -184,27 +166,13 @@ def relabels(options: Mapping[str, Any]) -> bool:
     return bool(GoalMixture(strategy, options.get("n_sampled_goal")).components)
 
 
-def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the saved options updated with ``given``; raise ValueError if ``info_keys`` differ."""
-    info_keys = require_keys("info_keys", given.get("info_keys", saved["info_keys"]))
-    if list(info_keys) != saved["info_keys"]:
-        raise ValueError(
-            f"info_keys must be {saved['info_keys']}, as in the saved buffer, got {list(info_keys)}; "
-            "leave info_keys= out"
-        )
-    merged = {**saved, **given}
-    if _has_share(given.get("goal_selection_strategy")):
-        merged["n_sampled_goal"] = given.get("n_sampled_goal")  # instead of the saved share
-    return merged
-
-
 def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Json]:
     """Return ``saved`` without removed options; raise ValueError if one of them was not at its default."""
     options, strategy = dict(saved), given.get("goal_selection_strategy")
-    has_share = given.get("n_sampled_goal") is not None or _has_share(strategy)
+    share_is_given = given.get("n_sampled_goal") is not None or has_share(strategy)
     for name, (default, advice) in REMOVED.items():
         value = options.pop(name, default)
-        if value != default and not (name == "her_ratio" and has_share):
+        if value != default and not (name == "her_ratio" and share_is_given):
             raise ValueError(f"the buffer was saved with {name}={value!r}, which was removed; {advice}")
     return options
 

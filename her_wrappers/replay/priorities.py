@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from her_wrappers.data.trees import try_as_array
-from her_wrappers.replay.rows import corrupted_memory, ring_slices
+from her_wrappers.replay.rows import ring_slices
 from her_wrappers.support.arguments import require_number
 
 INITIAL_PRIORITY = 1.0  # priority of new transitions, until a larger one is given
 LARGEST = float(np.finfo(np.float32).max)  # largest priority that is allowed: sums of them are finite
-ROUNDING = 1e-12  # numbers that differ relatively by less are considered equal
 WIDTH = 16  # number of children of a node. Their values fill two cache lines, which `take` copies at once.
 UP_TO = np.triu(np.ones((WIDTH, WIDTH)))  # `row @ UP_TO` are the sums of the values up to each column
 MOST_AT_TOP = 4096  # maximum number of nodes of the top level; summing them is faster than another level
@@ -67,11 +66,7 @@ class PrioritySampler:
         return self._tree.nbytes
 
     def follow(self, first: int, end: int) -> None:
-        """Give new steps of the buffer a priority, and remove the priorities of evicted steps.
-
-        The buffer now stores the steps ``first`` to ``end`` - 1. After each change of ``first`` or ``end``,
-        call this method before any other method.
-        """
+        """Give new steps a priority and evicted ones none: the buffer stores ``first`` to ``end`` - 1 now."""
         if (first, end) == (self._first, self._end):
             return
         self._set_range(self._first, np.zeros(min(first, self._end) - self._first))
@@ -89,12 +84,8 @@ class PrioritySampler:
         return self._tree.get(index % self._capacity)
 
     def weights(self, scaled: np.ndarray, beta: float | None) -> np.ndarray:
-        """Return importance weights (N P)^-beta, (B,) float32, divided by the largest of these B weights.
-
-        P are the sampling probabilities of B steps, whose scaled priorities are ``scaled``. N is the number
-        of stored steps. If ``beta`` is None, it is `Priority.beta`.
-        """
-        # N and the sum of the scaled priorities cancel, since they are the same for all rows.
+        """Return importance weights (N P)^-beta, (B,) float32, divided by the largest of these B weights."""
+        # The number of steps N and the sum of the priorities cancel, since they are the same for all rows.
         weights: np.ndarray = (scaled.min() / scaled) ** (self._priority.beta if beta is None else beta)
         return weights.astype(np.float32)
 
@@ -111,39 +102,10 @@ class PrioritySampler:
         return len(stored) - len(index)
 
     def restore(self, scaled: np.ndarray, largest: float, priority: Priority) -> None:
-        """Restore saved priorities; do nothing if ``priority``, the saved options, has another alpha or eps.
-
-        ``scaled`` has a value for each saved step, oldest first. If only n steps are stored now, they get the
-        last n values.
-        """
-        if (priority.alpha, priority.eps) != (self._priority.alpha, self._priority.eps):
-            return
-        count = self._end - self._first
-        # Powers of arrays differ from those of single numbers in the last bit.
-        lowest, highest = self._priority.scale(0.0), self._priority.scale(largest)
-        is_column = scaled.ndim == 1 and len(scaled) >= count and scaled.dtype == np.float64
-        is_possible = (scaled >= lowest * (1 - ROUNDING)) & (scaled <= highest * (1 + ROUNDING))
-        if not (is_column and is_possible.all() and INITIAL_PRIORITY <= largest <= LARGEST):
-            got = f"the largest priority {largest} and an array of shape {scaled.shape}"
-            raise ValueError(f"the file must have valid priorities for {count} steps, got {got}")
-        self._set_range(self._first, scaled[len(scaled) - count :])
-        self.largest = largest
-
-    def verify(self) -> None:
-        """Raise RuntimeError unless exactly the stored steps have priorities, and the tree is consistent."""
-        numbers = self._first + np.arange(self._capacity)
-        agree = np.array_equal(self.scaled(numbers) > 0, numbers < self._end)
-        if not agree or not self._tree.is_consistent():
-            raise corrupted_memory("the priorities do not fit the stored steps")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the priorities of stored steps only."""
-        return self.__dict__ | {"_tree": self.scaled(np.arange(self._first, self._end))}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the priorities of the stored steps, and compute the sums in the tree again."""
-        self.__dict__.update(state, _tree=SumTree(state["_capacity"]))
-        self._set_range(self._first, state["_tree"])
+        """Restore saved priorities, unless ``priority``, the saved options, has another alpha or eps."""
+        if (priority.alpha, priority.eps) == (self._priority.alpha, self._priority.eps):
+            self._set_range(self._first, scaled[len(scaled) - (self._end - self._first) :])
+            self.largest = largest
 
     def _set_range(self, first: int, scaled: np.ndarray) -> None:
         """Set the (n,) scaled priorities of n consecutive steps, from the step number ``first`` on."""
@@ -183,11 +145,9 @@ class SumTree:
     """Non-negative values of ``capacity`` slots, initially 0, and sums of them for sampling.
 
     The leaves are the values. Each node above them is the sum of 16 children, up to a top level of at most
-    4096 nodes, which is searched by bisection. NumPy needs few calls for a wide tree: a million slots make
-    three levels, where a binary tree has twenty.
-
-    A slot with value 0 is never sampled, even with rounding errors. Each sum is computed from its children
-    and never updated by differences, so equal values give bit-identical trees.
+    4096 nodes, which is searched by bisection: a million slots make three levels. A slot with value 0 is
+    never sampled, even with rounding errors. Each sum is computed from its children and never updated by
+    differences, so equal values give bit-identical trees.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -231,11 +191,7 @@ class SumTree:
         self._is_stale = False
 
     def find(self, fractions: np.ndarray) -> np.ndarray:
-        """Return the (n,) slots at which the cumulative sum of the values first exceeds given fractions.
-
-        ``fractions``, (n,), lie in [0, 1) and are fractions of the sum of all values. Uniform random
-        fractions sample slots in proportion to their values. At least one value must be positive.
-        """
+        """Return the (n,) slots at which the cumulative sum first exceeds ``fractions`` of the whole sum."""
         if self._is_stale:  # an interruption left wrong sums
             leaves = self._levels[0].reshape(-1)
             self.set_range(0, len(leaves), leaves)
@@ -248,11 +204,6 @@ class SumTree:
             nodes, left = _descend(level.take(nodes, axis=0), nodes, left)
         slots: np.ndarray = nodes
         return slots
-
-    def is_consistent(self) -> bool:
-        """Return whether each node is the sum of its children."""
-        pairs = zip(self._levels[:-1], self._levels[1:], strict=True)
-        return all(np.array_equal(_sums(below), level.reshape(-1)[: len(below)]) for below, level in pairs)
 
 
 def _descend(rows: np.ndarray, nodes: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,8 @@
-"""RelabeledReplay: stored episodes, and batches of their steps with new goals.
+"""RelabeledReplay: draws steps and the origins of their new goals, copies their values, and relabels them.
 
-A batch is made in three steps: the `Sampler` draws steps and the origins of their new goals, the `RowStorage`
-copies their values, and the `Relabeler` computes rewards and terminations for the new goals.
+NumPy needs little more time for thousands of rows than for hundreds. So several batches are drawn at once.
+Their number doubles with each drawing, up to `MAX_BATCHES`. It starts at 1 again when the stored episodes, a
+priority or the batch size change.
 """
 
 from __future__ import annotations
@@ -10,27 +11,61 @@ import contextlib
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
+from her_wrappers.data import Json
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.replay.batch import Batch, Provenance, Statistics, statistics_of
+from her_wrappers.replay.goal_selection import MixtureComponent, uniform_below
 from her_wrappers.replay.options import BufferOptions, functions_missing
 from her_wrappers.replay.priorities import INITIAL_PRIORITY, PrioritySampler
 from her_wrappers.replay.relabeling import Relabeler, SeenRewards, resolve_termination
 from her_wrappers.replay.relabeling_warnings import EpisodeChecks
-from her_wrappers.replay.rows import RowStorage
-from her_wrappers.replay.sampling import Draw, Sampler
+from her_wrappers.replay.rows import HAS_FLAG, RowStorage, Stored
+from her_wrappers.support.arguments import require_count
+
+MAX_ROWS = 4096  # maximum number of rows that are drawn at once, unless a single batch has more
+MAX_BATCHES = 16  # maximum number of batches that are drawn at once; more would save little
+
+
+class Steps(NamedTuple):
+    """Facts about n stored steps, each an (n,) integer array."""
+
+    number: np.ndarray  # step number
+    row: np.ndarray  # row of the state before the step; a row beyond the ring continues at row 0
+    t: np.ndarray  # index of the step in its episode
+    length: np.ndarray  # number of steps of the episode
+    span: np.ndarray  # slot of the goal span in `Stored.goal_spans`
+    span_end: np.ndarray  # number of the first step after the goal span
+    flags: np.ndarray  # bits of FLAGS of the episode
+
+
+class Draw(NamedTuple):
+    """B sampled steps and the origins of their new goals; the relabeled steps come first."""
+
+    index: Any  # (B,) step numbers; `Any`, since tuples have a method of this name
+    rows: np.ndarray  # (2, B) rows of the states before and after the steps
+    goal_rows: np.ndarray  # (B,) rows of the states whose achieved goals are the new goals
+    goal_spans: np.ndarray  # (B,) slots of goal spans, for the steps that get a desired goal
+    relabeled: np.ndarray  # (B,) bool, whether the row gets a new goal
+    flags: np.ndarray  # (3, B) bool: termination, truncation, goal-independent termination
+    end_flags: np.ndarray  # (3, B) bool, the same for the last step of the episode
+    steps_to_end: np.ndarray  # (B,) number of steps from this one to the end of the episode
+    steps_left: Any  # (B,) largest number of steps of the n-step window; None without windows
+    discounts: np.ndarray  # (B,) float32, gamma
+    weights: np.ndarray  # (B,) ones, or the scaled priorities
+    counts: Any  # two integers: numbers of rows with an achieved goal and with any new goal
+    episode: np.ndarray  # (B,) see `Provenance`, also for the next two
+    goal_index: np.ndarray  # (B,)
+    component: np.ndarray  # (B,)
 
 
 class RelabeledReplay:
-    """Stores the complete episodes of a buffer and samples batches; has no lock, open episodes or torch.
-
-    ``first`` is the number of the first step that will be added.
-    """
+    """Stores the complete episodes of a buffer and samples batches; has no lock, open episodes or torch."""
 
     demonstrations: RelabeledReplay | None = None
     share: float | None = None  # of demonstrations in each batch
@@ -40,11 +75,12 @@ class RelabeledReplay:
         observation_space: spaces.Dict,
         action_space: spaces.Space[Any],
         options: BufferOptions,
-        first: int = 0,
+        first: int = 0,  # number of the first step that will be added
     ) -> None:
         size, keys = options.buffer_size, options.info_keys
         self.storage = RowStorage(observation_space, action_space, size, keys, first)
         self.relabeler: Relabeler | None = None  # None if nothing is relabeled, or the functions are missing
+        self.checks: EpisodeChecks | None = None
         if options.can_relabel:
             goal_space = observation_space["achieved_goal"]
             rule = resolve_termination(options.termination, options.compute_terminated, goal_space)
@@ -52,20 +88,14 @@ class RelabeledReplay:
                 options = replace(options, termination="recompute")  # also after a load without functions
             functions = options.compute_reward, options.reward_fn
             self.relabeler = Relabeler(*functions, rule, options.info_keys, options.gamma)
+            self.checks = EpisodeChecks(self.relabeler)
+            if rule.mode == "success" and options.mixture.has_no_original:
+                self.checks.warned.add("missing terminations")  # no original row contradicts the rule
         self.options = options
-        self.checks = self._make_checks(action_space)
         priority = options.prioritized
         self.priorities = None if priority is None else PrioritySampler(size, priority)
-        self.sampler = Sampler(self.storage, self.priorities, options)
-
-    def _make_checks(self, action_space: spaces.Space[Any] | None) -> EpisodeChecks | None:
-        """Return the checks of episodes that will be added; None if nothing is relabeled."""
-        if self.relabeler is None:
-            return None
-        checks = EpisodeChecks(self.relabeler, action_space)
-        if self.relabeler.rule.mode == "success" and self.options.mixture.has_no_original:
-            checks.warned.add("missing terminations")  # no original row contradicts the rule
-        return checks
+        self.rng = np.random.default_rng(options.seed)
+        self._drop_draws()
 
     def __len__(self) -> int:
         """Return the number of stored steps."""
@@ -107,9 +137,136 @@ class RelabeledReplay:
                 raise type(error)(f"episodes[{number}]: {error}") from error
         return Episodes.of(validated)
 
+    # --- drawing of batches -----------------------------------------------------------------------
+
+    def _drop_draws(self) -> None:
+        """Drop the batches drawn in advance; call this after the sampling probability of a step changed."""
+        self._stored: Stored | None = None  # content of the storage when the batches were drawn
+        self._draws: list[Draw] = []
+        self._batch_size = self._used = 0
+        self._generator: Json = None  # state of the generator from which the batches are drawn again
+
     def sample(self, batch_size: int, beta: float | None) -> Batch:
         """Sample a batch; see `HindsightReplayBuffer.sample`."""
-        return self._make_batch(self.sampler.next(batch_size), beta)
+        is_current = self._stored is self.storage.stored and batch_size == self._batch_size
+        if not is_current or self._used == len(self._draws):
+            if type(batch_size) is not int or batch_size < 1:  # a NumPy integer, or an error
+                batch_size = require_count("batch_size", batch_size, at_least=1)
+            num_batches = 2 * len(self._draws) if is_current else 1
+            self._prefetch(max(1, min(num_batches, MAX_BATCHES, MAX_ROWS // batch_size)), batch_size)
+        self._used += 1
+        return self._make_batch(self._draws[self._used - 1], beta)
+
+    def _prefetch(self, num_batches: int, batch_size: int) -> None:
+        self._stored = None  # if this is interrupted, the next call draws new batches
+        self._generator = self.rng.bit_generator.state
+        self._draws = self._draw(num_batches, batch_size, self.rng)
+        self._batch_size, self._used, self._stored = batch_size, 0, self.storage.stored
+
+    def _draw(self, num_batches: int, batch_size: int, rng: np.random.Generator) -> list[Draw]:
+        """Draw batches, or raise ValueError if no episode is stored."""
+        stored, priorities, mixture = self.storage.stored, self.priorities, self.options.mixture
+        count, shape = num_batches * batch_size, (num_batches, batch_size)
+        if stored.first == stored.end:
+            raise ValueError(
+                "cannot sample: the buffer has no complete episode; add steps until can_sample is True "
+                "(an episode is complete when it is terminated or truncated)"
+            )
+        if priorities is None:
+            ahead = uniform_below(stored.end - stored.first, count, rng)
+        else:
+            priorities.follow(stored.first, stored.end)
+            ahead = priorities.sample(count, rng)
+        steps = self._look_up(ahead)
+        component, counts = mixture.sample_components(num_batches, batch_size, rng)
+        goal_rows, goal_spans, goal_index = self._select_goals(steps, component.reshape(-1), rng)
+        rows = np.empty((num_batches, 2, batch_size), np.int64)
+        rows[:, 0] = steps.row.reshape(shape)
+        np.add(rows[:, 0], 1, out=rows[:, 1])
+        relabeled = component < len(mixture.components)
+        steps_to_end = steps.length - steps.t
+        end_flags, left = HAS_FLAG.take(steps.flags, 1, None, "wrap"), [None] * num_batches
+        if self.options.n_steps > 1:
+            # The window of an original step ends before the goal changes.
+            left = np.where(relabeled.reshape(-1), steps_to_end, steps.span_end - steps.number)
+            left = left.clip(max=self.options.n_steps).reshape(shape)
+        constants = np.empty((2, *shape), np.float32)
+        constants[0], constants[1] = self.options.gamma, 1
+        batches = Draw(  # of all batches: each field has one more axis, the first
+            index=steps.number.reshape(shape),
+            rows=rows,
+            goal_rows=goal_rows.reshape(shape),
+            goal_spans=goal_spans.reshape(shape),
+            relabeled=relabeled,
+            flags=(end_flags & (steps_to_end == 1)).reshape(3, *shape).swapaxes(0, 1),
+            end_flags=end_flags.reshape(3, *shape).swapaxes(0, 1),
+            steps_to_end=steps_to_end.reshape(shape),
+            steps_left=left,
+            discounts=constants[0],
+            weights=constants[1] if priorities is None else priorities.scaled(steps.number).reshape(shape),
+            counts=counts,
+            episode=(steps.number - steps.t).reshape(shape),
+            goal_index=goal_index.reshape(shape),
+            component=component,
+        )
+        return list(map(Draw, *batches))
+
+    def _look_up(self, ahead: np.ndarray) -> Steps:
+        """Look up n steps; ``ahead``, (n,), are their offsets from the oldest stored step."""
+        stored = self.storage.stored
+        # The index is below twice the size of the ring, and mode "wrap" subtracts the size.
+        slots = ahead + stored.first % self.storage.buffer_size
+        span = stored.steps.take(slots, 0, None, "wrap").astype(np.intp)
+        first, row, length, flags, span_end = stored.goal_spans.take(span, 0, None, "wrap").T
+        number = ahead + stored.first
+        t = number - first
+        return Steps(number, row + t, t, length, span, span_end, flags)
+
+    def _select_goals(
+        self, steps: Steps, component: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Select goals for n steps; return (goal_rows, goal_spans, goal_index), see `Draw` and `Batch`."""
+        components = self.options.mixture.components
+        if len(components) == 1:  # selecting goals for all rows is faster than finding the relabeled rows
+            goal_rows, spans, goal_index = self._select(components[0], steps, rng)
+            if components[0].takes_desired:
+                spans = np.where(component == 0, spans, steps.span)
+            return goal_rows, spans, goal_index
+        goal_rows, goal_spans, goal_index = steps.row.copy(), steps.span.copy(), np.zeros_like(steps.number)
+        for number, each in enumerate(components):
+            chosen = np.flatnonzero(component == number)
+            if len(chosen):
+                found = self._select(each, Steps(*[column[chosen] for column in steps]), rng)
+                goal_rows[chosen], goal_spans[chosen], goal_index[chosen] = found
+        return goal_rows, goal_spans, goal_index
+
+    def _select(
+        self, component: MixtureComponent, steps: Steps, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Do the same as `_select_goals` for steps that all have the same strategy, ``component``."""
+        if component.select is not None:
+            s = component.select(steps.t, steps.length, rng)
+            ahead = s - steps.t
+            return steps.row + ahead, steps.span, steps.number + ahead - 1
+        others = self._look_up(uniform_below(len(self), len(steps.number), rng))
+        return others.row + 1, others.span if component.takes_desired else steps.span, others.number
+
+    def sampler_state(self) -> dict[str, Json]:
+        """Return a state with which `restore_sampler` continues the same sequence of batches."""
+        if self._stored is not self.storage.stored:
+            return {"generator": self.rng.bit_generator.state, "batch_size": 0, "batches": 0, "used": 0}
+        numbers = {"batch_size": self._batch_size, "batches": len(self._draws), "used": self._used}
+        return {"generator": self._generator, **numbers}
+
+    def restore_sampler(self, state: dict[str, Any]) -> None:
+        """Continue at a saved state of the sequence of batches; episodes and priorities must be unchanged."""
+        self._drop_draws()
+        self.rng.bit_generator.state = state["generator"]
+        if state["batches"]:
+            self._prefetch(state["batches"], state["batch_size"])
+            self._used = state["used"]
+
+    # --- values of batches ------------------------------------------------------------------------
 
     def _make_batch(self, draw: Draw, beta: float | None = None) -> Batch:
         goals = self.storage.take_goals(draw.goal_rows, draw.goal_spans, *draw.counts)
@@ -123,9 +280,8 @@ class RelabeledReplay:
             np.putmask(batch.discounts, batch.terminations, 0)
         else:
             batch = self._make_windows(draw, draw.steps_left, goals, weights)
-        batch.provenance = Provenance(
-            draw.episode, draw.goal_index, draw.component, self.options.mixture.names
-        )
+        names = self.options.mixture.names
+        batch.provenance = Provenance(draw.episode, draw.goal_index, draw.component, names)
         return batch
 
     def _make_windows(self, draw: Draw, left: np.ndarray, goals: np.ndarray, weights: np.ndarray) -> Batch:
@@ -159,14 +315,7 @@ class RelabeledReplay:
         counted = (order[:, None] < left) & (terminations.cumsum(0) <= terminations)
         lengths = counted.sum(0)
         terminated, truncated = (np.asarray((each & counted).any(0)) for each in (terminations, truncations))
-        with np.errstate(over="ignore"):  # too large sums become infinite, and are rejected
-            returns = (rewards * counted * gamma_powers[:-1, None]).sum(0).astype(np.float32)
-        if not np.isfinite(returns).all():
-            i = int(np.isfinite(returns).argmin())
-            raise ValueError(
-                f"the sum of {lengths[i]} rewards is too large for float32, got {returns[i]} at row {i} of "
-                "the batch; scale the rewards down, or reduce n_steps="
-            )
+        returns = (rewards * counted * gamma_powers[:-1, None]).sum(0).astype(np.float32)
         discounts = (gamma_powers[lengths] * ~terminated).astype(np.float32)
         observations, actions, _, after = storage.take_steps(np.array((row, row + lengths)), goals)
         outcome = returns, after, terminated, truncated, discounts
@@ -182,17 +331,6 @@ class RelabeledReplay:
         outcome = self.relabeler.relabel(batch, infos, goal_independent, count)
         batch.rewards[:count], batch.terminations[:count] = outcome
 
-    def infos(self, index: np.ndarray) -> dict[str, Any]:
-        """Return the infos of steps; raise ValueError if one is not stored."""
-        stored = self.storage.stored
-        wrong = index[(index < stored.first) | (index >= stored.end)]
-        if wrong.size:
-            raise ValueError(
-                f"index must have step numbers of stored steps, {stored.first} to {stored.end - 1}, got "
-                f"{wrong[0]}; smaller numbers are those of evicted steps or of buffer.demonstrations"
-            )
-        return self.storage.take_infos(index)
-
     def update_priorities(self, index: np.ndarray, priorities: np.ndarray) -> int:
         """Set the priorities of steps; return how many steps in ``index`` are no longer stored."""
         if self.priorities is None:
@@ -200,13 +338,13 @@ class RelabeledReplay:
         stored = self.storage.stored
         self.priorities.follow(stored.first, stored.end)
         ignored = self.priorities.update(index, priorities)
-        self.sampler.invalidate()
+        self._drop_draws()
         return ignored
 
     def statistics(self, batch_size: int) -> Statistics:
         """Return statistics of the episodes and of a batch, drawn with a copy of the random generator."""
         stored = self.storage.stored
-        [draw] = self.sampler.draw(1, batch_size, copy.deepcopy(self.sampler.rng))
+        [draw] = self._draw(1, batch_size, copy.deepcopy(self.rng))
         batch = self._make_batch(draw)
         is_trivial = np.zeros(0, np.bool_)
         if self.relabeler is not None and batch.relabeled.any():
@@ -214,18 +352,10 @@ class RelabeledReplay:
         counts = {"num_transitions": len(self), "num_episodes": stored.num_episodes, "nbytes": self.nbytes}
         return statistics_of(batch, batch.goal_index - batch.index, is_trivial, **counts)
 
-    def verify(self) -> None:
-        """Raise RuntimeError if the internal data are inconsistent."""
-        self.storage.verify()
-        if self.priorities is not None:
-            self.priorities.follow(self.storage.stored.first, self.storage.stored.end)
-            self.priorities.verify()
-
     def clear(self) -> None:
         """Remove all steps; the numbers of removed steps are not used again."""
         self.storage.clear(self.storage.stored.end)
         if self.relabeler is not None:
             self.relabeler.seen = SeenRewards()
-            self.checks = self._make_checks(None if self.checks is None else self.checks.action_space)
         if self.priorities is not None:
             self.priorities.largest = INITIAL_PRIORITY

@@ -1,16 +1,14 @@
 """Relabeler: rewards and terminations of steps under new desired goals, computed by the user's functions.
 
-If an environment terminates on success, a new goal changes which step terminates. If the recorded
-terminations were kept, learners would bootstrap beyond the end of the episode at a relabeled success, a known
-problem of HER buffers (Stable-Baselines3 issue 627, rlkit issue 96). So the rules ``"recompute"`` and
-``"success"`` keep only terminations that are independent of the goal, such as a crash.
+If an environment terminates on success, a new goal changes which step terminates (Stable-Baselines3 issue
+627, rlkit issue 96). So the rules ``"recompute"`` and ``"success"`` keep only terminations that are
+independent of the goal, such as a crash.
 """
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -34,57 +32,27 @@ TerminationMode = Literal["recompute", "success", "keep", "never"]
 GoalArguments: TypeAlias = tuple[Any, Any, Sequence[Mapping[str, Any]]]  # of goal functions, for B steps
 
 
-class WatchedInfo(dict[str, Any]):
-    """A copy of an info. If a key that the info lacks is read, the key is added to the set ``missing``."""
-
-    def __init__(self, info: Mapping[str, Any], missing: set[str]) -> None:
-        super().__init__(info)
-        self.missing = missing
-
-    def __contains__(self, key: object) -> bool:
-        if not super().__contains__(key):
-            self.missing.add(str(key))
-        return super().__contains__(key)
-
-    def __missing__(self, key: str) -> Any:
-        self.missing.add(key)
-        raise KeyError(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of ``key``, or ``default`` if the key is missing."""
-        return super().get(key, default) if key in self else default
-
-
-def missing_keys(function: Any, achieved_goal: Any, desired_goal: Any, info: Any) -> list[str]:
-    """Call a goal function; return the keys that the function reads but the dicts in ``info`` lack."""
-    missing: set[str] = set()
-    with contextlib.suppress(Exception):
-        function(achieved_goal, desired_goal, [WatchedInfo(each, missing) for each in info])
-    return sorted(missing)
-
-
-def remedy_for_infos(keys: Iterable[str]) -> str:
-    """Return the end of an error message: how to supply the info ``keys`` that a goal function reads."""
-    flags = [key for key in keys if key in FLAG_NAMES]
-    if flags:
-        reason = f"because {flags[0]!r} is valid only for the recorded goal"
+def remedy_for_info(key: str) -> str:
+    """Return the end of an error message: how to supply the info ``key`` that a goal function reads."""
+    if key in FLAG_NAMES:
+        reason = f"because {key!r} is valid only for the recorded goal"
         return f"compute success from achieved_goal and desired_goal instead, {reason}"
     return (
-        f"pass info_keys={sorted(keys)} to the buffer (Stable-Baselines3: copy_info_dict=True; "
-        f"`her train`: --info-keys {','.join(sorted(keys))})"
+        f"pass info_keys=[{key!r}] to the buffer (Stable-Baselines3: copy_info_dict=True; `her train`: "
+        f"--info-keys {key})"
     )
 
 
 def reads_unstored_info(name: str, key: str) -> str:
     """Return the error message for a goal function that reads an info which the buffer does not store."""
-    return f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_infos([key])}"
+    return f"{name} reads info {key!r}, which this buffer does not store; {remedy_for_info(key)}"
 
 
 def follows_recorded(name: str, flags: Sequence[str]) -> str:
     """Return the warning about a function ``name`` whose results are the recorded ones for any goal."""
     if name == "reward_fn":
         return "reward_fn returns batch.rewards, which are recorded; compute them from the goals of the batch"
-    return f"{name} reads info {flags[0]!r}, so relabeled rewards are wrong; {remedy_for_infos(flags)}"
+    return f"{name} reads info {flags[0]!r}, so relabeled rewards are wrong; {remedy_for_info(flags[0])}"
 
 
 class TerminationRule(NamedTuple):
@@ -121,10 +89,7 @@ class Relabeler:
     def relabel(
         self, batch: Batch, infos: Mapping[str, Any], goal_independent: Any, count: int
     ) -> tuple[NDArray[np.float32], Bools]:
-        """Return the rewards and terminations of the first ``count`` rows of ``batch`` for their new goals.
-
-        ``goal_independent``, bools, marks the steps that terminated independently of their recorded goal.
-        """
+        """Return the rewards and terminations of the first ``count`` rows of ``batch`` for new goals."""
         arguments = self._arguments(batch.next_observations, infos, count)
         rewards = self._rewards(arguments, batch)
         mode, terminated = self.rule.mode, batch.terminations[:count]
@@ -156,12 +121,9 @@ class Relabeler:
         achieved, desired = read_only(after["achieved_goal"], count), read_only(after["desired_goal"], count)
         if not self._info_keys:
             return achieved, desired, [{}] * count
-        rows = {key: read_only(infos[key], count) for key in self._info_keys}
-        return (
-            achieved,
-            desired,
-            [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)],
-        )
+        rows = (read_only(infos[key], count) for key in self._info_keys)
+        dicts = [dict(zip(self._info_keys, row, strict=True)) for row in zip(*rows, strict=True)]
+        return achieved, desired, dicts
 
     def _rewards(self, arguments: GoalArguments, batch: Batch | None) -> NDArray[np.float32]:
         """Return the (B,) float32 rewards of B steps; ``reward_fn`` gets the first B rows of ``batch``."""
@@ -198,7 +160,7 @@ class Relabeler:
             result = function(*arguments)
         except Exception as error:
             key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
-            if key is not None and key in missing_keys(function, *arguments):
+            if isinstance(key, str) and key not in self._info_keys:
                 raise ValueError(reads_unstored_info(name, key)) from error
             infos = " with info, a list of one dict per step" * is_goal_function
             error.add_note(
@@ -220,10 +182,7 @@ class Relabeler:
     # --- recorded steps ---------------------------------------------------------------------------
 
     def goal_independent(self, episodes: Episodes) -> tuple[Bools, SeenRewards]:
-        """Return (n,) bool, whether each of n validated episodes terminated independently of its goal.
-
-        Also return the `SeenRewards` of these episodes and of all earlier episodes.
-        """
+        """Return whether each episode terminated independently of its goal, and the `SeenRewards` so far."""
         last, terminated, seen = episodes.ends[1:] - 1, episodes.terminated, self.seen
         goal_independent = np.zeros(len(terminated), np.bool_)
         if self.rule.mode == "success":
@@ -242,10 +201,7 @@ class Relabeler:
     def rewards_of(
         self, episodes: Episodes, goal_key: str, steps: np.ndarray | None = None
     ) -> NDArray[np.float32]:
-        """Return the rewards that recorded steps (None: all steps) get for given desired goals.
-
-        The desired goal of a step is ``observations[goal_key]`` in the state after the step.
-        """
+        """Return the rewards of recorded steps for the desired goals ``next_observations[goal_key]``."""
         steps = np.arange(len(episodes.rewards)) if steps is None else steps
         is_batch = self.reward_name == "reward_fn"
         batch = recorded_batch(episodes, steps, goal_key, self._gamma) if is_batch else None
@@ -255,12 +211,6 @@ class Relabeler:
     def terminated_by_goal(self, episodes: Episodes, steps: np.ndarray) -> Bools:
         """Return the results of ``compute_terminated`` for the recorded steps with indices ``steps``."""
         return self._terminated(self._recorded(episodes, steps))
-
-    def missing_infos(self, episodes: Episodes) -> list[str]:
-        """Return the info keys that the reward function reads, but that the buffer does not store."""
-        if self.reward_name == "reward_fn":  # a batch has no infos
-            return []
-        return missing_keys(self._reward, *self._recorded(episodes, np.arange(len(episodes.rewards))))
 
     def _recorded(
         self, episodes: Episodes, steps: np.ndarray, goal_key: str = "desired_goal"
@@ -361,10 +311,7 @@ def resolve_termination(
     compute_terminated: GoalFunction | None,
     goal_space: spaces.Space[Any] | None = None,
 ) -> TerminationRule:
-    """Return the rule for ``choice``, the argument ``termination`` of a buffer.
-
-    With ``goal_space``, functions for single goals are called row by row; see `batched_terminated`.
-    """
+    """Return the rule for the argument ``termination``; for ``goal_space``, see `batched_terminated`."""
     require_termination(choice)
     if choice is None or choice == "recompute" or callable(choice):
         function = choice if callable(choice) else compute_terminated

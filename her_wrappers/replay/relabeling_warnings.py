@@ -6,17 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
-from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.goals.functions import rewards_agree
 from her_wrappers.goals.in_observation import find_goal_in_observation
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.replay.relabeling import Bools, Relabeler, follows_recorded, remedy_for_infos
+from her_wrappers.replay.relabeling import Bools, Relabeler, follows_recorded
 from her_wrappers.replay.rows import RowStorage
 from her_wrappers.support.user_warning import warn_user
 
@@ -31,10 +29,8 @@ JUMP = 3.0  # a change in one step is a jump if it is this many times the larges
 class EpisodeChecks:
     """Checks the first added episodes and a decreasing share of later ones; warns once of each problem."""
 
-    action_space: spaces.Space[Any] | None = None  # of the recorded actions; None: they are not checked
-
-    def __init__(self, relabeler: Relabeler, action_space: spaces.Space[Any] | None = None) -> None:
-        self._relabeler, self.action_space = relabeler, action_space
+    def __init__(self, relabeler: Relabeler) -> None:
+        self._relabeler = relabeler
         self.subject = ""  # first words of each warning
         self._added = 0  # number of added episodes
         self.warned: set[str] = set()  # names of checks
@@ -47,7 +43,6 @@ class EpisodeChecks:
         self.warn_of_kept_terminations(episodes)
         if begin < len(episodes):
             part = episodes[begin : begin + BLOCK_EPISODES]
-            self._find_outer_actions(part)
             self._compare_rewards(part)
             self._find_missing_terminations(part)
         self._added += len(episodes)
@@ -111,25 +106,15 @@ class EpisodeChecks:
         if agree.all() or "rewards" in self.warned:
             return
         i = int(agree.argmin())
-        keys = set(self._relabeler.missing_infos(episodes)) - set(FLAG_NAMES)
-        if keys:
-            cause = f"{name} reads infos that this buffer does not store; {remedy_for_infos(keys)}"
-        elif _changes(episodes.observations["desired_goal"], episodes.state_of_step[[i]]).any():
-            cause = (
-                "the desired goal changed in this step, so likely the step is a reset, such as that of "
-                "gymnasium.wrappers.Autoreset, or step() computed the reward for the goal before the change"
-            )
-        else:
-            cause = (
-                f"likely causes: a reward wrapper, a cost that {name} leaves out, a reward that depends on "
-                "the info (pass info_keys=; Stable-Baselines3: copy_info_dict=True), or attributes that were "
-                f"set or changed (a curriculum, set_attr(), call()) in other environments than the one whose "
-                f"{name} is called (the first, or a local copy for AsyncVectorEnv)"
-            )
         self._warn(
             "rewards",
             f"step {_step(episodes, i)} of an episode has the reward {recorded[i]:g}, but {name} returns "
-            f"{computed[i]:g}, and relabeled steps get rewards from {name}; {cause}",
+            f"{computed[i]:g}, and relabeled steps get rewards from {name}; likely causes: a step that is a "
+            "reset, such as that of gymnasium.wrappers.Autoreset, a reward for the goal before it changed, a "
+            f"reward wrapper, a cost that {name} leaves out, a reward that depends on the info (pass "
+            "info_keys= to the buffer; Stable-Baselines3: copy_info_dict=True; `her train`: --info-keys), or "
+            "attributes that were set or changed (a curriculum, set_attr(), call()) in other environments "
+            f"than the one whose {name} is called (the first, or a local copy for AsyncVectorEnv)",
         )
 
     def _find_recorded_outcome(self, episodes: Episodes, computed: NDArray[np.float32]) -> None:
@@ -150,24 +135,6 @@ class EpisodeChecks:
         follows = rewards_agree(rewards, computed + 1).all() if is_batch else (rewards != computed).any()
         if follows:
             self._warn("recorded outcome", follows_recorded(self._relabeler.reward_name, list(flags)))
-
-    def _find_outer_actions(self, episodes: Episodes) -> None:
-        """Warn if an action is outside of its Box and of [-1, 1], the range of scaled actions."""
-        if self.action_space is None or "actions" in self.warned:
-            return
-        pairs = zip(leaf_spaces(self.action_space).values(), leaf_arrays(episodes.actions), strict=True)
-        for box, values in pairs:
-            if isinstance(box, spaces.Box) and values.dtype.kind == "f":
-                margin = 1e-3 * (1 + np.abs(values))
-                outside = (values > box.high + margin) | (values < box.low - margin)
-                outside &= np.abs(values) > 1 + margin
-                if outside.any():
-                    self._warn(
-                        "actions",
-                        f"the action {values[outside][0]:g} is outside of {box}; if the recorder is inside "
-                        "of a wrapper such as RescaleAction, put it around the wrapper; if step() clips "
-                        "actions, clip them before step()",
-                    )
 
     def _find_missing_terminations(self, episodes: Episodes) -> None:
         """Warn if a recorded step did not terminate, but a relabeled step with this outcome would."""
@@ -239,13 +206,12 @@ class EpisodeChecks:
             i = int((jumps if jumps.any() else larger).argmax())
             self._warn(
                 "jumps",
-                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes contain a reset: for "
-                f"example, at step {_step(episodes, i)} the desired goal changed and the achieved goal "
-                f"jumped by {achieved[i].max():g} (usually at most {usual[achieved[i].argmax()]:g}). Likely "
-                "causes: evaluation in the training environment, one environment object in several slots of "
-                "a vector environment, a reset within step(), or gymnasium.wrappers.Autoreset (put "
-                "EpisodeRecorder inside of this wrapper). Record the steps before and after a reset as "
-                "separate episodes",
+                f"{len(np.unique(numbers[larger]))} of {len(episodes)} episodes contain a reset: at step "
+                f"{_step(episodes, i)}, the desired goal changed and the achieved goal jumped by "
+                f"{achieved[i].max():g} (usually at most {usual[achieved[i].argmax()]:g}). Likely causes: "
+                "evaluation in the training environment, one environment object in several slots of a vector "
+                "environment, a reset within step(), or gymnasium.wrappers.Autoreset (put EpisodeRecorder "
+                "inside of this wrapper)",
             )
 
     def _warn(self, check: str, message: str) -> None:

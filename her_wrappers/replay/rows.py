@@ -14,8 +14,7 @@ A *step number* is never used twice. A *goal span* is a sequence of steps of one
 the desired goal, or a single step that changes it; most episodes are one goal span. Each stored step refers
 to its goal span, and the goal span to its episode.
 
-There are three rings: states, goal spans and steps. Everything in a ring is numbered in the order of its
-addition. No number is used twice until `clear`, and number i lies in slot i % capacity of its ring. Two slots
+There are three rings: states, goal spans and steps. Number i lies in slot i % capacity of its ring. Two slots
 are stored in place of numbers, since each batch needs them: `Stored.steps` has the slots of goal spans, and
 the column ROW has the slot of a first state, the *row*. If a ring grows, they are computed again.
 
@@ -23,9 +22,8 @@ The arrays (leaves) of observations and actions are fields of records, so a batc
 of record: achieved goals, and the rest of a state with the step that begins there. The records of desired
 goals are like those of achieved goals, and each goal span has two of them.
 
-`RowStorage.stored` describes everything that is stored. It is replaced, never changed: new values are written
-to rows that no stored episode uses, and become visible by one assignment. After an interruption at any
-moment, the storage has its former content, its new content, or the former content without evicted episodes.
+`RowStorage.stored` is replaced, never changed: new values are written to rows that no stored episode uses,
+and become visible by one assignment. An interruption loses at most the new and the evicted episodes.
 """
 
 from __future__ import annotations
@@ -46,8 +44,8 @@ from her_wrappers.recording.sinks import NotFiniteError
 # Columns of `Stored.goal_spans`. Of the episode: number of the first step, row of the first state, number of
 # steps, and flags. Of the goal span: number of the step after its last step.
 FIRST, ROW, LENGTH, FLAGS, END = range(5)
-# Bits of FLAGS: terminated, truncated, terminated independently of the goal
-FLAG_BITS = np.array([1, 2, 4], np.int8)
+# For each value of FLAGS, (3, 8) bool: terminated, truncated, terminated independently of the goal
+HAS_FLAG = (np.arange(8) & np.array([[1], [2], [4]])) > 0
 # NumPy takes rows of these sizes in bytes in half the time, so small goals are padded to them.
 FAST_SIZES = 1, 2, 4, 8, 16, 32
 READ_BYTES = 2**23  # approximate size of the blocks in which episodes are read
@@ -94,10 +92,7 @@ class Place(NamedTuple):
 
 
 class RowStorage:
-    """Stores complete episodes, with at most ``buffer_size`` steps in total. The oldest are evicted first.
-
-    ``first`` is the number of the first step that will be added.
-    """
+    """Stores complete episodes, with at most ``buffer_size`` steps in total. The oldest are evicted first."""
 
     stored: Stored  # a new object after every change
 
@@ -107,7 +102,7 @@ class RowStorage:
         action_space: spaces.Space[Any],
         buffer_size: int,
         info_keys: Sequence[str],
-        first: int,
+        first: int,  # number of the first step that will be added
     ) -> None:
         self.buffer_size, self._info_keys = buffer_size, info_keys
         self.observations = SpaceSpec.of("observations", observation_space)
@@ -224,10 +219,8 @@ class RowStorage:
     def add(self, episodes: Episodes, goal_independent: np.ndarray) -> None:
         """Store n validated episodes, and evict as many of the oldest stored episodes as needed.
 
-        ``goal_independent``, (n,) bool, marks episodes that terminated independently of their goal. If the n
-        episodes together have more than ``buffer_size`` steps, the oldest of these episodes are not stored,
-        but their steps are numbered. Raise ValueError if no dtype represents both the new and the stored
-        values of an info exactly. After this error or a MemoryError, the storage is unchanged.
+        ``goal_independent``, (n,) bool, marks episodes that terminated independently of their goal. Of more
+        than ``buffer_size`` steps, the oldest are numbered but not stored.
         """
         size = self.buffer_size
         num_steps, skipped = len(episodes.rewards), 0
@@ -419,19 +412,12 @@ class RowStorage:
 
     def episode_firsts(self) -> np.ndarray:
         """Return an array: the numbers of the first steps of the stored episodes, then ``stored.end``."""
-        return np.append(np.unique(self._stored_spans()[:, FIRST]), self.stored.end)
-
-    def _stored_spans(self) -> np.ndarray:
-        numbers = np.arange(self.stored.first_span, self.stored.end_span)
-        spans: np.ndarray = self.stored.goal_spans[numbers % len(self.stored.goal_spans)]
-        return spans
+        stored = self.stored
+        slots = np.arange(stored.first_span, stored.end_span) % len(stored.goal_spans)
+        return np.append(np.unique(stored.goal_spans[slots, FIRST]), stored.end)
 
     def episode_blocks(self) -> list[np.ndarray]:
-        """Divide the stored episodes into blocks of successive episodes, to read one block at a time.
-
-        A block of n episodes is an array of n + 1 step numbers: the first step of each episode, and the step
-        after the last episode.
-        """
+        """Divide the stored episodes into blocks: arrays of the first steps, and the step after the last."""
         steps = max(1, READ_BYTES // (32 + self.row_size), self.stored.num_steps // MAX_BLOCKS)
         firsts = self.episode_firsts()
         cuts = np.flatnonzero(np.diff((firsts[:-1] - self.stored.first) // steps)) + 1
@@ -439,11 +425,7 @@ class RowStorage:
         return [firsts[begin : end + 1] for begin, end in itertools.pairwise(cuts) if end > begin]
 
     def read_episodes(self, first: int, end: int) -> tuple[Episodes, np.ndarray]:
-        """Return copies of the n episodes that consist of the steps ``first`` to ``end`` - 1, and flags.
-
-        The flags, (n,) bool, mark episodes that terminated independently of their goals. The rewards of the
-        episodes are float32.
-        """
+        """Return copies of the n episodes of the steps ``first`` to ``end`` - 1, and ``goal_independent``."""
         stored, index = self.stored, np.arange(first, end)
         span = stored.steps[index % self.buffer_size]
         spans = stored.goal_spans[span]
@@ -459,7 +441,7 @@ class RowStorage:
         desired[state_of_step] = pairs[:, 0]
         desired[state_of_step[last] + 1] = pairs[last, 1]
         goals, steps = desired.view(self._goal), blocks[1][state_of_step]
-        terminated, truncated, goal_independent = (spans[begins, FLAGS] & FLAG_BITS[:, None]) > 0
+        terminated, truncated, goal_independent = HAS_FLAG[:, spans[begins, FLAGS]]
         episodes = Episodes(
             observations=copy_tree(self._build(self.observations, self._observed, blocks, goals)),
             actions=copy_tree(self._build(self.actions, self._acted, [None, steps])),
@@ -471,52 +453,11 @@ class RowStorage:
         )
         return episodes, goal_independent
 
-    def verify(self) -> None:
-        """Raise RuntimeError if the fields of `stored` contradict each other."""
-        stored, spans = self.stored, self._stored_spans()
-        is_first = np.diff(spans[:, FIRST], prepend=-1) != 0
-        lengths, number = spans[is_first, LENGTH], is_first.cumsum() - 1
-        ahead = lengths.cumsum() - lengths
-        rows = (stored.first_row + ahead + np.arange(len(lengths))) % len(stored.states[0])
-        expected = np.stack([stored.first + ahead, rows, lengths], axis=1)[number]
-        counts = np.diff(spans[:, END], prepend=stored.first)
-        slots = np.arange(stored.first, stored.end) % self.buffer_size
-        numbers = np.arange(stored.first_span, stored.end_span).repeat(counts.clip(0))
-        if not (
-            np.array_equal(spans[:, [FIRST, ROW, LENGTH]], expected)
-            and np.array_equal(stored.steps[slots], numbers % len(stored.goal_spans))
-            and bool((counts > 0).all())
-            and lengths.sum() == stored.num_steps <= self.buffer_size
-            and len(lengths) == stored.num_episodes
-            and stored.end_row - stored.first_row <= len(stored.states[0])
-            and len(spans) <= len(stored.goal_spans)
-        ):
-            raise corrupted_memory("episodes and steps are inconsistent")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the stored episodes only, so that a pickle of an empty buffer is small."""
-        blocks = [self.read_episodes(int(each[0]), int(each[-1])) for each in self.episode_blocks()]
-        return self.__dict__ | {"stored": (self.stored.first, blocks)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state: allocate new memory, and copy the saved episodes into it."""
-        first, blocks = state["stored"]
-        self.__dict__.update(state)
-        self.clear(first)
-        for episodes, goal_independent in blocks:
-            self.add(episodes, goal_independent)
-
 
 def _record(leaves: Iterable[LeafSpec], **others: Any) -> np.dtype[Any]:
     """Return the dtype of records with the fields "0", "1", ... for ``leaves``, and with other fields."""
     fields = [(str(i), leaf.dtype, leaf.shape) for i, leaf in enumerate(leaves)]
     return np.dtype([*fields, *others.items()], align=True)  # torch needs aligned fields
-
-
-def corrupted_memory(problem: str) -> RuntimeError:
-    """Return the error for internal data of a buffer that contradict each other."""
-    fix = "load the buffer from a file that was saved earlier, or make a new buffer"
-    return RuntimeError(f"the memory of the buffer is corrupted ({problem}); {fix}")
 
 
 def row_bytes(rows: np.ndarray) -> np.ndarray:
@@ -526,11 +467,7 @@ def row_bytes(rows: np.ndarray) -> np.ndarray:
 
 
 def ring_slices(first: int, count: int, capacity: int) -> list[tuple[slice, slice]]:
-    """Return the slots of ``count`` numbers from ``first`` on in a ring of ``capacity`` slots, as slices.
-
-    Each element of the list is a pair: a slice of the ring, and the slice of the values that belong there.
-    The list has one pair, or two if the values continue at slot 0.
-    """
+    """Return one or two pairs: a slice of a ring, and the slice of ``count`` values that belong there."""
     slot = first % capacity
     until_end = min(count, capacity - slot)
     slices = [(slice(slot, slot + until_end), slice(0, until_end))]

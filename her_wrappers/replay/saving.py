@@ -1,11 +1,7 @@
-"""Saving and loading of buffers. A file is written as a whole or not at all, and validated when it is read.
+"""Saving and loading of buffers.
 
 A file has arrays and a JSON header. The arrays contain blocks of episodes, the priorities, the episodes that
-`add` has begun but not ended, and the bytes of a second buffer file with the demonstrations. The header has
-spaces, options, the number of the oldest step, and the states of the relabeler and of the sampler.
-
-To load a file, `_read_header` validates the header, `_make_buffer` makes an empty buffer with its options,
-and `_restore` fills the replay of this buffer.
+`add` has begun but not ended, and the bytes of a second buffer file with the demonstrations.
 """
 
 from __future__ import annotations
@@ -27,16 +23,14 @@ from her_wrappers.data.trees import path_name
 from her_wrappers.goals.interface import AnyEnv, goal_spaces, require_goal_space
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
-from her_wrappers.replay.demonstrations import DemonstrationReplay, MixedReplay, options_of_demonstrations
+from her_wrappers.replay.demonstrations import MixedReplay, options_of_demonstrations
 from her_wrappers.replay.options import (
     FUNCTIONS,
-    MAX_SIZE,
     SAMPLING,
     SAVED,
     BufferOptions,
-    Demonstrations,
     functions_missing,
-    merged_options,
+    has_share,
     option_from_json,
     options_to_json,
     relabels,
@@ -45,7 +39,6 @@ from her_wrappers.replay.options import (
 from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.replay.relabeling import SeenRewards
 from her_wrappers.replay.rows import RowStorage, row_bytes
-from her_wrappers.support.arguments import require_count
 
 KIND = "replay buffer"
 VERSION = 5  # version of the format; files of other versions are rejected
@@ -70,11 +63,11 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
         "functions": sorted(set(SAVED) - options.keys()),
         "first": stored.first - len(demonstrations or ()),  # counted from the end of the demonstrations
         "relabeler": relabeler,
-        "sampler": replay.sampler.state_dict(),
+        "sampler": replay.sampler_state(),
         "largest_priority": None if priorities is None else priorities.largest,
         "open": {"is_single": is_single, "lengths": lengths.tolist()},
         "attachment": buffer._attachment,
-        "demonstrations": demonstrations and buffer._replay.rng.bit_generator.state,
+        "demonstrations": demonstrations and buffer._replay.share_rng.bit_generator.state,
         "blocks": len(blocks),
     }
 
@@ -125,11 +118,6 @@ def _read_episodes(
     """Return the episodes and the ``goal_independent``, (n,) bool, that `_episode_arrays` saved."""
     names = ("rewards", "lengths", "flags", "goal_lengths")
     rewards, lengths, flags, counts = (file.read(prefix + name) for name in names)
-    states = rewards.size + lengths.size
-    if counts.dtype.kind != "i" or not ((counts > 0) & (counts <= states)).all() or counts.sum() != states:
-        raise ValueError(f"'goal_lengths' in the file must be positive integers with the sum {states}")
-    if flags.shape != (3, lengths.size) or flags.dtype != np.bool_:
-        raise ValueError(f"'flags' in the file must be bools of shape {(3, lengths.size)}")
     observations = []
     goal = next(i for i, leaf in enumerate(storage.observations) if leaf.path[0] == "achieved_goal")
     for number, leaf in enumerate(storage.observations):
@@ -150,7 +138,7 @@ def _read_episodes(
 
 
 class Header(NamedTuple):
-    """The header of a file. Spaces, options, ``first`` and ``blocks`` are validated, the others are not."""
+    """The header of a file."""
 
     content: dict[str, Any]  # the JSON, without removed options
     spaces: list[Any]  # of observations and actions
@@ -168,22 +156,10 @@ def _read_header(file: ArrayFile, given: Mapping[str, Any]) -> Header:
         saved = dict(file.header["options"])
     content = file.header | {"options": without_removed(saved, given)}
     with _reading(file):
-        options: dict[str, Any] = dict.fromkeys(content["functions"], functions_missing)
-        if not {"goal_selection_strategy", "termination"} >= options.keys():
-            raise ValueError(f"'functions' in the header has an unknown name: {content['functions']}")
-        options |= {name: option_from_json(saved[name]) for name in SAVED if name in saved}
-        share = saved["demonstrations"]
-        demonstrations = None if share is None else Demonstrations((), share)
-        unsaved = {"compute_reward": functions_missing, "demonstrations": demonstrations}
-        valid = BufferOptions(**unsaved | options)  # raises an error if an option is not valid
-        complete = options_to_json(valid)  # also options that later versions have added
-        content["options"] = complete | content["options"]
-        options = {name: option_from_json(value) for name, value in complete.items()} | options
-        for name in ("first", "blocks"):
-            if require_count(name, content[name], at_least=0) > MAX_SIZE:
-                raise ValueError(f"{name!r} in the header must be at most {MAX_SIZE}, got {content[name]}")
         found = [space_from_json(content[name]) for name in SPACES]
         require_goal_space(found[0])
+        options: dict[str, Any] = dict.fromkeys(content["functions"], functions_missing)
+        options |= {name: option_from_json(saved[name]) for name in SAVED if name in saved}
     return Header(content, found, options)
 
 
@@ -191,18 +167,10 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
     """Read a buffer of the class ``cls`` from a file; see `HindsightReplayBuffer.load`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
         header = _read_header(file, given)
-        content, saved = header.content, header.options
-        with _reading(file):
-            lengths = [require_count("lengths", each, at_least=0) for each in content["open"]["lengths"]]
-            stored = [file.read(f"{number}/lengths").max().item() for number in range(content["blocks"])]
-            longest = max((each for each in lengths + stored if each <= saved["buffer_size"]), default=0)
+        content, share = header.content, header.content["options"].get("demonstrations")
         if env is not None:
             _require_same_spaces(header.spaces, goal_spaces(env), "env")
         buffer = _make_buffer(cls, header, env, given)
-        if longest > buffer.buffer_size:
-            fit = f"an episode must fit the buffer of {buffer.buffer_size} transitions, got {longest} steps"
-            raise ValueError(f"{fit}; pass a larger buffer_size=")
-        share = content["options"]["demonstrations"]
         if share is not None and buffer.demonstrations is None:  # they were not given again
             options = buffer._replay.options
             demonstrations = _load_demonstrations(options, file, given)
@@ -210,21 +178,25 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
             mixed = MixedReplay(*own_spaces, options, demonstrations, share)
             if "seed" not in given:
                 with _reading(file):
-                    mixed.rng.bit_generator.state = content["demonstrations"]
+                    mixed.share_rng.bit_generator.state = content["demonstrations"]
             buffer._set_up(mixed)
         _restore(buffer._replay, file, header, given)
         with _reading(file):
             buffer._attachment = dict(content["attachment"])
-            if any(lengths):
-                episodes, _ = _read_episodes(file, "open/", buffer._replay.storage, saved["info_keys"])
-                is_single = bool(content["open"]["is_single"])
-                buffer._open_episodes.resume(is_single, np.array(lengths), episodes)
+            is_single, lengths = content["open"]["is_single"], np.array(content["open"]["lengths"])
+            if lengths.any():
+                storage, info_keys = buffer._replay.storage, header.options["info_keys"]
+                episodes, _ = _read_episodes(file, "open/", storage, info_keys)
+        if lengths.any():
+            buffer._open_episodes.resume(is_single, lengths, episodes)
     return buffer
 
 
 def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Return an empty buffer. Without ``env`` and without given functions, it cannot relabel."""
-    arguments = merged_options(header.options, given)
+    arguments: dict[str, Any] = {**header.options, **given}
+    if has_share(given.get("goal_selection_strategy")):
+        arguments["n_sampled_goal"] = given.get("n_sampled_goal")  # instead of the saved share
     if not relabels(arguments):
         return cls(*header.spaces, **arguments)
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
@@ -236,9 +208,7 @@ def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[st
     return cls(*header.spaces, **arguments) if env is None else cls.for_env(env, **arguments)
 
 
-def _load_demonstrations(
-    own: BufferOptions, file: ArrayFile, given: Mapping[str, Any]
-) -> DemonstrationReplay:
+def _load_demonstrations(own: BufferOptions, file: ArrayFile, given: Mapping[str, Any]) -> RelabeledReplay:
     """Return the demonstrations in the file of a buffer with the options ``own``."""
     content = file.read("demonstrations").tobytes()
     with _as_file(content) as path, ArrayFile(path, kind=KIND, version=VERSION) as inner:
@@ -246,7 +216,7 @@ def _load_demonstrations(
         sizes = {name: header.options[name] for name in ("buffer_size", "info_keys")}
         observation_space, action_space = header.spaces
         options = options_of_demonstrations(own, **sizes)
-        replay = DemonstrationReplay(observation_space, action_space, options)
+        replay = RelabeledReplay(observation_space, action_space, options)
         _restore(replay, inner, header, given)
     return replay
 
@@ -255,23 +225,21 @@ def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Ma
     """Fill an empty replay with the episodes, priorities and states in a file."""
     storage, priorities, relabeler = replay.storage, replay.priorities, replay.relabeler
     content, saved = header.content, header.options
-    first = content["first"] + len(replay.demonstrations or ())  # the header counts from their end
-    storage.stored = storage.stored._replace(first=first, end=first)
     is_inspected = True  # whether the saved flags of episodes are those of the present termination rule
-    if relabeler is not None and replay.checks is not None:
-        with _reading(file):
-            state = content["relabeler"]
+    with _reading(file):
+        first = content["first"] + len(replay.demonstrations or ())  # the header counts from their end
+        storage.stored = storage.stored._replace(first=first, end=first)
+        blocks, state = range(content["blocks"]), content["relabeler"]
+        if relabeler is not None and replay.checks is not None:
             mode = state and state["termination"].removesuffix(" by default")  # of older files
             is_inspected = mode == relabeler.rule.mode and "termination" not in given
             if is_inspected:
-                replay.checks.warned = set(map(str, state["warned"]))
+                replay.checks.warned = set(state["warned"])
                 relabeler.seen = SeenRewards(state["achieved_reward"], state["missed_reward"])
-                if not all(isinstance(value, float | None) for value in relabeler.seen):
-                    raise TypeError(f"rewards in 'relabeler' must be floats or None, got {state}")
-    for number in range(content["blocks"]):
+    for number in blocks:
         with _reading(file):
             episodes, goal_independent = _read_episodes(file, f"{number}/", storage, saved["info_keys"])
-            episodes = storage.validate(episodes)
+        episodes = storage.validate(episodes)
         if relabeler is not None and not is_inspected:
             goal_independent, relabeler.seen = relabeler.goal_independent(episodes)
         storage.add(episodes, goal_independent)
@@ -279,20 +247,17 @@ def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Ma
         stored = storage.stored
         if priorities is not None:
             priorities.follow(stored.first, stored.end)
-            if saved["prioritized"] is not None:
+            if saved.get("prioritized") is not None:
                 scaled, largest = file.read("priorities"), float(content["largest_priority"])
                 priorities.restore(scaled, largest, saved["prioritized"])
         if "seed" not in given:
             now, then = options_to_json(replay.options), content["options"]
             is_same = stored.first == first and all(now.get(each) == then.get(each) for each in SAMPLING)
-            replay.sampler.load_state_dict(content["sampler"] | ({} if is_same else {"batches": 0}))
+            replay.restore_sampler(content["sampler"] | ({} if is_same else {"batches": 0}))
 
 
 def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
-    """Load a buffer from a file, or from the bytes of a file. Functions are taken from ``buffer``.
-
-    Raise ValueError if a saved option or space differs from the same option or space of ``buffer``.
-    """
+    """Load a file, or the bytes of a file, with the functions of ``buffer``, whose options must be equal."""
     if isinstance(source, bytes):
         with _as_file(source) as path:
             return load_same(buffer, path)
@@ -301,8 +266,10 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
     _require_same_spaces(header.spaces, [getattr(buffer, name) for name in SPACES], "this buffer")
     options = buffer._replay.options
     mine = options_to_json(options) | {"demonstrations": buffer._replay.share}
+    saved = BufferOptions(**{"compute_reward": functions_missing} | header.options)
+    theirs = options_to_json(saved) | {"demonstrations": header.content["options"]["demonstrations"]}
     for name in (*SAVED, "demonstrations"):
-        here, there = (each.get(name, "a function") for each in (mine, header.content["options"]))
+        here, there = (each.get(name, "a function") for each in (mine, theirs))
         if here != there:
             raise ValueError(
                 f"{name} of this buffer must be {there}, as in the saved buffer, got {here}; make this "
@@ -315,8 +282,7 @@ def load_same(buffer: Any, source: str | os.PathLike[str] | bytes) -> Any:
 
 def to_bytes(buffer: Any) -> bytes:
     """Return the content of the file that `save_buffer` writes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "buffer")
+    with _as_file(b"") as path:
         buffer.save(path)
         return path.read_bytes()
 

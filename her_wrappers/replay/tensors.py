@@ -38,11 +38,7 @@ def torch_dtype(name: str, dtype: np.dtype[Any]) -> torch.dtype:
 
 
 def to_tensor(values: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return an array or a tensor as a tensor on a device.
-
-    On the CPU, the result shares the memory of ``values``. Copies to CUDA go through pinned memory and are
-    asynchronous.
-    """
+    """Return ``values`` as a tensor on a device, as `Batch.to_torch` describes."""
     tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
     if device.type == "cpu" and tensor.device.type == "cpu":
         return tensor  # a third of the time of `to`

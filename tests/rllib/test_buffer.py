@@ -106,7 +106,6 @@ def test_an_episode_is_not_continued_across_a_lost_chunk(env, name, has_times):
         if not has_times:  # only the observations show that a chunk is missing
             chunks[number].t_started, chunks[number].t = 2 * position, 2 * position + 2
         buffer.add(chunks[number])
-    buffer.her_buffer.verify()
     episodes = list(buffer.her_buffer.episodes())
     assert [len(each) for each in episodes] == lengths
     for each in episodes:
@@ -220,7 +219,7 @@ def test_a_state_of_a_buffer_with_other_options_or_of_another_class_is_an_error(
 
 
 def test_demonstrations_are_a_share_of_each_batch_and_have_priorities(env):
-    demonstrations = Demonstrations(filled(env).her_buffer, share=0.25)
+    demonstrations = Demonstrations(list(filled(env).her_buffer.episodes()), share=0.25)
     buffer = filled(env, prioritized=Priority(1.0), demonstrations=demonstrations)
     buffer.sample(64)
     assert buffer.last_batch.is_demonstration.sum() == 16

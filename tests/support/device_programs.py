@@ -199,7 +199,6 @@ class DeviceProgram(RandomCalls):
                     self.step()
                 if self.integer(0, 9) == 0:
                     self.save_and_load()
-                self.buffer.verify()
                 assert len(self.buffer) == len(self.oracle.stored_steps())
                 size = self.pick((7, 1, 2, 30))
                 batches.append(self.check(self.buffer.sample(size), size))

@@ -61,7 +61,6 @@ for room in json.loads(rooms):
     except (MemoryError, OSError):  # the system's error if there is no memory to list a folder
         errors += 1
         assert len(buffer) == before
-    buffer.verify()
     assert {len(episode) for episode in buffer.episodes()} <= {1000, 1}
     assert len(HindsightReplayBuffer.load(path, **FUNCTIONS)) in (25_000, len(buffer))
     batch = buffer.sample(64)

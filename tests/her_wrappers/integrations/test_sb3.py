@@ -256,7 +256,6 @@ def test_a_loaded_buffer_continues_the_open_episode(tmp_path, n_envs):
     before.env = env
     torch.testing.assert_close(after.sample(64), before.sample(64))
     model.learn(20, reset_num_timesteps=False)
-    after.her_buffer.verify()
     assert len(after.her_buffer) > len(before.her_buffer)
 
 

@@ -182,7 +182,6 @@ def test_batches_are_on_the_device_of_the_buffer():
         assert {part.device.type for part in (*parts, batch.rewards)} == {"meta"}
 
 
-@pytest.mark.filterwarnings("ignore:none of the 3 demonstrations achieves")
 def test_demonstrations_have_scaled_actions_and_are_saved(tmp_path):
     """Stable-Baselines3 stores actions in [-1, 1]."""
     env = gym.wrappers.RescaleAction(

@@ -20,11 +20,10 @@ from her_wrappers import (
     Geometric,
     HindsightReplayBuffer,
     Mixture,
-    NotFiniteError,
     Priority,
 )
 from tests.support.buffers import filled, make_buffer, transitions
-from tests.support.counting import COUNTS, SPACE, compute_reward, counting_buffer, counting_episode
+from tests.support.counting import SPACE, compute_reward, counting_buffer, counting_episode
 from tests.support.equality import assert_same_batches, assert_same_episodes
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -45,7 +44,6 @@ def make_goal_env():
 
 ARGUMENTS = [
     ({"buffer_size": 1e6}, ValueError, "buffer_size"),
-    ({"buffer_size": 10**400}, ValueError, "buffer_size"),
     ({"n_sampled_goal": -1}, ValueError, "n_sampled_goal"),
     ({"her_ratio": 0.5}, TypeError, "her_ratio"),
     ({"n_sampled_goal": 4, "goal_selection_strategy": Mixture({"original": 1})}, ValueError, "once"),
@@ -143,7 +141,6 @@ def assert_rejected(buffer, call, error, word):
     with pytest.raises(error, match=word) as caught:
         call()
     assert len(str(caught.value)) < 400, "a sentence, no arrays"
-    buffer.verify()
     assert_same_episodes(buffer.episodes(), twin.episodes())
     assert_same_batches(buffer, twin, [20] * 2)
     for each in (buffer, twin):
@@ -217,21 +214,6 @@ def test_infinite_observations_and_actions_and_huge_numbers_are_stored():
     assert_same_episodes(buffer.episodes(), [episode])
 
 
-def test_nan_is_found_in_nested_observations_of_other_dtypes():
-    part = spaces.Box(-np.inf, np.inf, (2, 2), np.float16)
-    observation = spaces.Dict(camera=spaces.Box(0, 255, (3,), np.uint8), arm=spaces.Tuple([part, part]))
-    space = spaces.Dict({**SPACE.spaces, "observation": observation})
-    buffer = HindsightReplayBuffer(space, COUNTS, compute_reward=compute_reward)
-    episode = counting_episode(1, 3, actions=np.zeros((3, 2)))
-    arm = np.zeros((4, 2, 2), np.float16), np.zeros((4, 2, 2), np.float16)
-    episode.observations["observation"] = {"camera": np.zeros((4, 3), np.uint8), "arm": arm}
-    buffer.add_episode(episode)
-    arm[1][2, 0, 1] = np.nan
-    with pytest.raises(NotFiniteError, match=r"observations/observation/arm/1 .* at step 2"):
-        buffer.add_episode(episode)
-    assert len(buffer) == 3
-
-
 INFOS = [
     ({}, r"no info 'cost'.*info_keys=\['cost'\]"),
     ({"cost": np.array(["a", "b", "c"])}, r"infos\['cost'\] .*<U1"),
@@ -248,7 +230,6 @@ def test_bad_infos_store_nothing(infos, words):
     for call in (lambda: buffer.add_episode(bad), lambda: buffer.add_episodes([bad, bad])):
         with pytest.raises(ValueError, match=words):
             call()
-        buffer.verify()
         assert len(buffer) == 3
 
 
@@ -332,7 +313,6 @@ def test_wrong_rewards_are_an_error_in_add_and_sample(name, function, error, wor
             call()
         assert name in "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     broken = False
-    buffer.verify()
     assert len(buffer) == 12
     assert len(buffer.sample(16)) == 16
     buffer.add_episode(counting_episode(8, 29))
@@ -345,16 +325,6 @@ def test_terminations_that_are_not_bools_are_an_error(ends):
     with pytest.raises(ValueError, match="compute_terminated must return bools"):
         buffer.add_episode(counting_episode(0, 3))
     assert not len(buffer)
-
-
-@pytest.mark.parametrize("n_sampled_goal", [0, 4])
-def test_a_sum_of_rewards_that_float32_does_not_hold_is_an_error(n_sampled_goal):
-    huge = lambda achieved, desired, info: 3e38 + 0 * achieved.sum(-1)  # noqa: E731
-    options = {"n_steps": 2, "gamma": 1.0, "termination": "never", "compute_reward": huge}
-    buffer = counting_buffer(n_sampled_goal=n_sampled_goal, **options)
-    buffer.add_episode(counting_episode(0, 20, rewards=np.full(20, 3e38)))
-    with pytest.raises(ValueError, match="the sum of 2 rewards is too large for float32"):
-        buffer.sample(50)
 
 
 def write(tree):
@@ -398,14 +368,3 @@ def test_wrong_states_of_a_strategy_are_an_error(strategy, words):
     right.append(True)
     batch = buffer.sample(32)
     np.testing.assert_array_equal(batch.rewards == 0, batch.relabeled)
-
-
-def test_notes_say_how_functions_are_called():
-    calls = {
-        "info, a list of one dict per step": {"compute_reward": lambda a, d, info: info["cost"]},
-        "called with (t, length, rng)": {"goal_selection_strategy": lambda t, length: t},
-    }
-    for note, options in calls.items():
-        with pytest.raises(TypeError) as caught:
-            filled(**options).sample(8)
-        assert note in "".join(caught.value.__notes__)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-import her_envs
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, Mixture, Priority
 from tests.support.buffers import filled, make_buffer
 from tests.support.counting import counting_buffer, counting_episode, leaves_of
@@ -99,16 +98,6 @@ def test_episodes_iterates_over_copies_of_the_episodes_of_its_beginning(device):
     buffer.clear()
     buffer.add_episode(counting_episode(9, 20))
     assert all(episode.actions[0, 0] != 9 for episode in iterator)
-
-
-def test_for_env_never_copies_the_environment():
-    """Copying a simulator may fail, or disconnect the original."""
-
-    class Simulator(her_envs.TaskEnv):
-        def __deepcopy__(self, memo):
-            raise AssertionError
-
-    HindsightReplayBuffer.for_env(Simulator(her_envs.PointReach())).clear()
 
 
 def test_the_infos_of_a_batch_are_those_that_were_recorded():

@@ -118,13 +118,6 @@ def test_updated_priorities_and_new_episodes_apply_to_the_next_batch(device):
     assert min(buffer.sample(8).index.tolist()) >= 40
 
 
-def test_priorities_may_differ_by_any_ratio():
-    buffer, _ = filled(lengths=[12, 12], prioritized=Priority(alpha=1, eps=1e-30))
-    buffer.update_priorities(range(24), np.where(np.arange(24) % 5 == 2, 1e12, 1e-12))
-    steps = Counter(buffer.sample(20_000).index.tolist())
-    assert_proportional(steps, dict.fromkeys(range(2, 24, 5), 1.0))
-
-
 def test_rows_and_strategies_are_independent_of_each_other_and_of_priorities():
     """Stratified sampling, or strategies by the order of sampled rows, would give other pairs."""
     mixture = Mixture({"future": 0.4, "random": 0.3, "original": 0.3})
@@ -161,13 +154,3 @@ def test_strategies_choose_states_of_their_set_in_episodes_of_any_length(strateg
     first = {"final": length, "episode": 1}.get(strategy, t + 1)
     assert ((first <= states) & (states <= length)).all()
     np.testing.assert_array_equal(states, select(t, length, np.random.default_rng(seed)))
-
-
-def test_shares_and_gammas_of_float32_are_converted_to_float64():
-    """Files store float64, so shorter floats would give other batches after loading."""
-    given = {"future": np.float32(0.5), "final": np.float32(0.5)}
-    mixture = Mixture(given)
-    given["future"] = 7
-    assert mixture.shares == {"future": 0.5, "final": 0.5}
-    numbers = [*mixture.shares.values(), Geometric(np.float32(0.999)).gamma]
-    assert {type(number) for number in numbers} == {float}

@@ -1,6 +1,5 @@
-"""Memory: each state is stored once, pickles have stored rows only, and too little memory is an error."""
+"""Memory: each state is stored once, files are written in parts, and too little memory is an error."""
 
-import pickle
 import sys
 import tracemalloc
 
@@ -26,7 +25,6 @@ def test_memory_is_that_of_one_state_per_step_and_stays_constant_when_episodes_a
         lengths = [1 + (chapter + i) % (2 if chapter % 10 == 3 else 40) for i in range(200)]
         buffer.add_episodes([counting_episode(number, length) for number, length in enumerate(lengths)])
         sizes.append(buffer.nbytes)
-    buffer.verify()
     assert sizes[-1] <= 1.25 * sizes[9]
 
 
@@ -86,17 +84,7 @@ def test_images_stay_exact_when_they_begin_to_differ_from_the_goal(device, first
     assert_same_episodes(buffer.episodes(), episodes[:1])
 
 
-# --- pickles and files ----------------------------------------------------------------------------
-
-
-def test_a_pickle_has_the_stored_rows_only(device):
-    """Pickles of an empty and of a cleared buffer are small, unlike the memory of the buffer."""
-    buffer = plain_buffer(100_000, **device_options(device, {"prioritized": Priority()}))
-    assert len(pickle.dumps(buffer)) < 40_000 < buffer.nbytes
-    buffer.add_episodes([counting_episode(number, 50) for number in range(2000)])
-    full = len(pickle.dumps(buffer))
-    buffer.clear()
-    assert len(pickle.dumps(buffer)) < 40_000 < full
+# --- files ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -48,84 +48,43 @@ def test_an_episode_that_ended_at_its_goal_gives_the_warning_of_the_buffer():
     relabeled(counting_episode(0, 3, terminated=True))
 
 
-DESIRED_GOALS = np.array([[8.0, 1.0], [9.0, 2.0], [0.0, 2.0]])
-
-
 def test_each_component_of_a_mixture_has_its_share_and_distribution_at_every_step():
-    mixture = Mixture({"desired": 0.2, Geometric(0.5): 0.5, "final": 0.3})
-    batch = relabeled(counting_episode(0, 4), mixture, 3000, desired_goals=DESIRED_GOALS, termination="never")
+    mixture = Mixture({Geometric(0.5): 0.6, "final": 0.4})
+    batch = relabeled(counting_episode(0, 4), mixture, 3000, termination="never")
     columns = batch.index, batch.strategy, batch.goal_index
     counts = Counter(zip(*(column.tolist() for column in columns), strict=True))
-    odds = {(t, "desired", 4 + i): 0.2 / 3 for t in range(4) for i in range(3)}
-    odds |= {(t, "final", 3): 0.3 for t in range(4)}
+    odds = {(t, "final", 3): 0.4 for t in range(4)}
     for t in range(4):
         ahead = {goal: 0.5 ** (goal - t) for goal in range(t, 4)}
         name, total = repr(Geometric(0.5)), sum(ahead.values())
-        odds |= {(t, name, goal): 0.5 * odd / total for goal, odd in ahead.items()}
+        odds |= {(t, name, goal): 0.6 * odd / total for goal, odd in ahead.items()}
     assert counts.keys() == odds.keys()
     assert_proportional(counts, odds)
-    desired = batch.strategy == "desired"
-    for observations in (batch.observations, batch.next_observations):
-        given_goals = DESIRED_GOALS[batch.goal_index[desired] - 4]
-        np.testing.assert_array_equal(observations["desired_goal"][desired], given_goals)
-    achieved = (batch.goal_index == 6) & (batch.index == 1) & desired
-    np.testing.assert_array_equal((batch.rewards == 0)[desired], achieved[desired])
 
 
-def test_given_desired_goals_do_not_change_other_strategies_and_equal_generators_give_equal_goals():
-    episode = counting_episode(0, 9)
-    goals = [relabeled(episode, **options).goal_index for options in ({}, {"desired_goals": DESIRED_GOALS})]
-    np.testing.assert_array_equal(*goals)
-    assert (relabeled(episode, seed=1).goal_index != goals[0]).any()
-
-
-GROWN = np.arange(4)
-NESTED = {"place": (GROWN / 4).astype(np.float32), "open": GROWN % 2}
-
-
-def relabeled_nested(desired_goals=None, strategy="desired", goals=NESTED):
-    observations = {"observation": GROWN.astype(np.int16), "achieved_goal": goals, "desired_goal": goals}
+def test_nested_goals_and_actions_keep_their_dtypes_and_rewards_get_infos():
+    grown = np.arange(4)
+    goals = {"place": (grown / 4).astype(np.float32), "open": grown % 2}
+    observations = {"observation": grown.astype(np.int16), "achieved_goal": goals, "desired_goal": goals}
     actions = (np.float16([0, 1, 2]), np.int8([3, 4, 5]))
     infos = {"cost": np.array([1.0, 2.0, 3.0])}
     episode = Episode(observations, actions, np.zeros(3), terminated=False, truncated=True, infos=infos)
     reward = lambda achieved, desired, infos: np.array([info["cost"] for info in infos])  # noqa: E731
-    return relabeled(episode, strategy, 50, reward, desired_goals=desired_goals)
-
-
-def test_nested_goals_and_actions_keep_their_dtypes_and_rewards_get_infos():
-    """The order of the keys and the dtypes of the given goals have no effect."""
-    batch = relabeled_nested({"open": [5, 6, 7], "place": np.array([0.5, 0.625, 0.75])})
-    goals, rows = batch.observations["desired_goal"], batch.goal_index - 3
-    assert {key: goal.dtype for key, goal in goals.items()} == {"place": np.float32, "open": np.int64}
-    np.testing.assert_array_equal(goals["open"], rows + 5)
-    np.testing.assert_array_equal(goals["place"], 0.5 + rows / 8)
+    batch = relabeled(episode, "final", 50, reward)
+    found = batch.next_observations["desired_goal"]
+    assert {key: goal.dtype for key, goal in found.items()} == {"place": np.float32, "open": np.int64}
+    assert (found["place"] == 0.75).all()
     assert batch.observations["observation"].dtype == np.int16
     assert [part.dtype for part in batch.actions] == [np.float16, np.int8]
     np.testing.assert_array_equal(batch.actions[1], 3 + batch.index)
     np.testing.assert_array_equal(batch.rewards, 1 + batch.index)
-    final = relabeled_nested(strategy="final")
-    assert (final.next_observations["desired_goal"]["place"] == 0.75).all()
-
-
-BAD_GOALS = [
-    (np.zeros((2, 2)), "'place', 'open'"),
-    ({"place": np.zeros(2), "open": np.zeros((2, 1))}, "desired_goals/open .*shape"),
-    ({"place": np.zeros(2), "open": np.zeros(3)}, "2 and 3 rows"),
-]
-
-
-@pytest.mark.parametrize(("desired_goals", "words"), BAD_GOALS)
-def test_desired_goals_of_another_form_are_an_error(desired_goals, words):
-    with pytest.raises(ValueError, match=words):
-        relabeled_nested(desired_goals)
 
 
 PLAIN = Episode(np.zeros(3), np.zeros(2), np.zeros(2), terminated=False, truncated=True)
 RARELY = Mixture({"final": 1 - 1e-6, "random": 1e-6})
 BAD_ARGUMENTS = [
     ({"strategy": "random"}, ValueError, "'random' takes goals from other episodes.*use another"),
-    ({"strategy": "desired"}, ValueError, "pass desired_goals="),
-    ({"strategy": RARELY, "desired_goals": np.zeros((3, 2))}, ValueError, "'random'"),
+    ({"strategy": RARELY}, ValueError, "'random'"),
     ({"strategy": Mixture({"final": 0.5, "original": 0.5})}, ValueError, "share of relabeled rows"),
     ({"strategy": lambda t, length, rng: t * 0}, ValueError, "got 0 for step 0"),
     ({"termination": "recompute"}, ValueError, "needs compute_terminated"),

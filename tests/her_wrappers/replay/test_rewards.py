@@ -143,14 +143,6 @@ def test_infos_without_keys_are_empty_dicts():
     assert all(list(infos) == [{}] * count for count, infos in calls)
 
 
-def test_after_clear_an_info_may_have_another_shape():
-    buffer = counting_buffer(info_keys=["cost"])
-    for shape in ((3,), (3, 2)):
-        buffer.clear()
-        buffer.add_episode(counting_episode(0, 3, infos={"cost": np.zeros(shape)}))
-    assert [episode.infos["cost"].shape for episode in buffer.episodes()] == [(3, 2)]
-
-
 # --- goals ----------------------------------------------------------------------------------------
 
 

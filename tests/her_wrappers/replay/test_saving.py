@@ -45,7 +45,6 @@ def test_a_loaded_buffer_continues_with_the_same_batches(tmp_path, device, optio
             buffer.sample(size)
         unsaved = copy.deepcopy(buffer)
         twin = reloaded(buffer, tmp_path, device)
-        twin.verify()
         for other in (unsaved, twin):
             assert_same_batches(copy.deepcopy(buffer), other, [16] * 12 + [7, 7, 300, 300])
 
@@ -103,7 +102,6 @@ def test_priorities_may_begin_and_end_at_load(tmp_path):
     for priority in (Priority(), Priority(alpha=0.5), Priority(eps=0.1)):
         source = buffer if priority.alpha == 0.5 else plain
         again = reloaded(source, tmp_path, **FUNCTIONS, prioritized=priority)
-        again.verify()
         assert again.sample(100).weights.tolist() == [1] * 100, "all have the first priority again"
 
 
@@ -139,27 +137,17 @@ def test_without_functions_all_works_but_relabeling(tmp_path):
     assert results == {False, True}
 
 
-def test_functions_stay_missing_if_a_buffer_without_functions_is_saved(tmp_path):
-    filled(compute_terminated=None, goal_selection_strategy=halfway).save(tmp_path / "first")
-    HindsightReplayBuffer.load(tmp_path / "first").save(tmp_path / "second")
-    for name in ("first", "second"):
-        with pytest.raises(ValueError, match="pass goal_selection_strategy="):
-            HindsightReplayBuffer.load(tmp_path / name, compute_reward=compute_reward)
-        given = {"compute_reward": compute_reward, "goal_selection_strategy": halfway}
-        assert HindsightReplayBuffer.load(tmp_path / name, **given).sample(64).relabeled.any()
-
-
 def test_an_open_episode_longer_than_the_loaded_buffer_is_an_error_but_no_damage(tmp_path):
     buffer = counting_buffer(buffer_size=50)
     for transition in list(transitions(counting_episode(0, 31)))[:-1]:
         buffer.add(*transition)
-    with pytest.raises(ValueError, match="must fit the buffer of 20 transitions, got 30 steps") as error:
+    with pytest.raises(ValueError, match=r"already has 20 steps.*increase buffer_size") as error:
         reloaded(buffer, tmp_path, **FUNCTIONS, buffer_size=20)
     assert not isinstance(error.value, CorruptFileError)
 
 
 BAD_OPTIONS = [
-    ({"info_keys": ["cost"]}, ValueError, r"info_keys must be \[.*\], as in the saved buffer"),
+    ({"info_keys": ["cost"]}, ValueError, "the episode has no info 'cost'"),
     ({"buffer_size": 9}, ValueError, "buffer of 9 transitions, got 25 steps"),
     ({"n_sampled_goal": -1}, ValueError, "n_sampled_goal"),
     ({"buffersize": 10}, TypeError, "buffersize"),

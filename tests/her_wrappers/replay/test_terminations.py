@@ -1,7 +1,5 @@
 """Terminations of relabeled steps; see also the oracle, which random programs use in every mode."""
 
-import contextlib
-
 import numpy as np
 import pytest
 
@@ -60,27 +58,6 @@ def test_success_raises_for_rewards_of_more_than_two_values():
     with pytest.raises(ValueError, match=r"two values.*use a sparse reward"):
         buffer.add_episode(counting_episode(0, 4, rewards=rewards))
     assert len(buffer) == 0
-
-
-@pytest.mark.parametrize("failing_call", [1, 2, 3, None])
-def test_clear_and_rejected_episodes_leave_no_reward_of_an_achieved_goal(failing_call):
-    """The rewards of the next episode have another scale, which would be a third value."""
-    calls, offset = [], 0.0
-
-    def reward(achieved, desired, info):
-        calls.append(1)
-        if len(calls) == failing_call:
-            raise RuntimeError
-        return offset - 1.0 + (achieved == desired).all(-1)
-
-    buffer = counting_buffer(termination="success", compute_reward=reward)
-    with contextlib.suppress(RuntimeError):
-        buffer.add_episode(counting_episode(0, 3))
-    if len(buffer):  # there were fewer calls
-        buffer.clear()
-    offset, failing_call = 10.0, None
-    buffer.add_episode(counting_episode(0, 3, rewards=np.full(3, 9.0)))
-    assert set(buffer.sample(100).rewards) == {9, 10}
 
 
 def test_without_compute_terminated_a_goal_that_ends_episodes_gives_one_warning(device):

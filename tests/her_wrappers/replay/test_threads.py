@@ -64,7 +64,6 @@ def save_and_load(buffer, path, rounds):
     for _ in range(rounds // 4):
         buffer.save(path)
         twin = load_buffer(path, None)
-        twin.verify()
         found = list(twin.episodes())
         assert_same_episodes(found, [episode(int(each.actions[0, 0])) for each in found])
         note(first_steps, explain(twin.sample(100)))
@@ -83,7 +82,6 @@ def test_threads_that_add_sample_update_and_save_get_correct_rows_and_files(tmp_
         saving = threads.submit(save_and_load, buffer, tmp_path / "buffer", rounds)
     for each in adding:
         each.result()
-    buffer.verify()
     found = [each.result() for each in (*sampling, saving)]
     for each in found[1:]:
         note(found[0], each)
@@ -92,8 +90,7 @@ def test_threads_that_add_sample_update_and_save_get_correct_rows_and_files(tmp_
 @pytest.mark.parametrize("copied", [lambda each: each, lambda each: pickle.loads(pickle.dumps(each))])
 def test_demonstrations_are_not_sampled_while_their_buffer_samples_from_them(copied, monkeypatch):
     demonstrations = Demonstrations([counting_episode(9, 5, terminated=True)])
-    with pytest.warns(UserWarning, match="demonstrations"):
-        buffer = copied(filled(demonstrations=demonstrations))
+    buffer = copied(filled(demonstrations=demonstrations))
     has_begun, may_end, replay = threading.Event(), threading.Event(), buffer._replay
 
     def sample_slowly(batch_size, beta):
