@@ -150,8 +150,7 @@ class OpenEpisodes:
                 f"obs is from {given}, but the open episodes are from {opened}; call truncate_open_episode() "
                 "before you add transitions of another number of environments"
             )
-        options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": True}
-        self._recorded = EpisodeAccumulator(*self._spaces, count, **options)
+        self._recorded = EpisodeAccumulator(*self._spaces, count, info_keys=self._info_keys)
         self._just_ended = np.zeros(count or 1, bool)
         return self._recorded
 

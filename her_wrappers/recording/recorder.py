@@ -305,7 +305,6 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             max_steps=max_episode_steps,
             num_envs=env.num_envs,
             mode=mode,
-            watches_reuse=mode is AutoresetMode.SAME_STEP,
             # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an
             # end, even if a call of reset() came in between.
             may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
