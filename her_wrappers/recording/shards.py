@@ -83,7 +83,7 @@ def require_storable_episodes(episodes: Episodes) -> None:
     for name in TREES:
         flatten_tree(getattr(episodes, name), name, arrays)
     for name, array in arrays.items():
-        require_storable(name, array.dtype, array.ndim)
+        require_storable(name, array.dtype)
 
 
 def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,8 +19,6 @@ from her_wrappers.goals.interface import AnyEnv, env_spec, spaces_of
 
 SpaceJson: TypeAlias = dict[str, Any]
 
-MAX_SIZE = 2**23  # elements of an array; limited, since a short damaged text can describe a huge shape
-MAX_SOURCE = 2**22  # bytes of the description of an environment
 MAX_REPR = 1000  # characters of the text of an argument that JSON cannot store exactly
 
 # Kinds of spaces without parts, and the attributes from which their constructors make an equal space.
@@ -78,7 +76,7 @@ class Source:
         spec = env_spec(env)
         given = {} if spec is None else dict(spec.kwargs)
         kwargs = {name: value for name, value in given.items() if _is_json(value)}
-        source = cls(
+        return cls(
             observation_space,
             action_space,
             env_id=getattr(spec, "id", None),
@@ -87,13 +85,6 @@ class Source:
             kwargs=kwargs,
             kwargs_as_text={name: repr(given[name])[:MAX_REPR] for name in given.keys() - kwargs.keys()},
         )
-        size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
-        if size > MAX_SOURCE:
-            raise ValueError(
-                "the spaces of env and the arguments of gymnasium.make() (env.spec.kwargs) must take at most "
-                f"{MAX_SOURCE} bytes as JSON, got {size}; shorten them, or make the archive without env="
-            )
-        return source
 
     def require_same(self, folder: Path, other: Source) -> None:
         """Raise ValueError if ``other`` has another id or other spaces; ``folder`` is for the message."""
@@ -153,9 +144,6 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
     values = {name: described[name] for name in ATTRIBUTES[kind]}
     if "dtype" in values:
         values["dtype"] = np.dtype(values["dtype"]).type
-    shape = values["shape"] if kind == "Box" else values["n"] if kind == "MultiBinary" else ()
-    if (size := math.prod(map(abs, np.atleast_1d(shape).tolist()))) > MAX_SIZE:
-        raise ValueError(f"a {kind} space must have at most {MAX_SIZE} elements, got {size}")
     if kind == "Box":
         values["shape"] = tuple(values["shape"])
         for name in ("low", "high"):
