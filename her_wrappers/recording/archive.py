@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import secrets
+import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,6 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import Source, space_from_json
 from her_wrappers.support.arguments import require_count
-from her_wrappers.support.locks import fork_safe_lock
 
 MANIFEST = "manifest.json"
 LOCK = "lock"
@@ -122,7 +122,7 @@ class EpisodeArchive:
     ) -> None:
         self.path = Path(path).absolute()  # `os.chdir` must not change where shards are written
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
-        self._lock = fork_safe_lock()
+        self._lock = threading.RLock()
         self._state = _ArchiveState(Manifest(), (), shards.Pending())
         self._writer_lock: BaseFileLock | None = None
         self._process: int | None = None  # the process that has the archive open for writing
