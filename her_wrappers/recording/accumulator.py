@@ -57,7 +57,6 @@ class EpisodeAccumulator:
         *,
         info_keys: Iterable[str] = (),
         max_steps: int | None = None,  # then an episode is truncated; the next one begins in its last state
-        may_reset_twice: bool = False,  # environments may reset themselves at the step after ``reset`` too
     ) -> None:
         self.is_ready = False  # whether the next row can be written; if not, `act` prepares the ring first
         self.is_moving = False  # whether the environments may have taken a step that is not recorded
@@ -67,7 +66,6 @@ class EpisodeAccumulator:
         self._mode = mode
         self._info_keys = tuple(dict.fromkeys(info_keys))
         self._max_steps = max_steps
-        self._may_reset_twice = may_reset_twice
         self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
         self._now = 0  # the current moment
         self._limit = 0  # the moment at which the ring must be prepared again
@@ -76,8 +74,6 @@ class EpisodeAccumulator:
         self._begun: Any = 0 if num_envs is None else np.zeros(num_envs, np.int64)  # first moments
         self._is_open = self._none
         self._is_ended = self._none  # the next step of the environment is a reset
-        self._in_doubt = self._none  # the next step of the environment could be a reset
-        self._ended_last: Flags | None = None  # by the flags of the last step, if known
         self._first_infos: list[dict[str, np.ndarray]] = [{}] * self.num_envs  # of the first states
 
     @property
@@ -108,8 +104,6 @@ class EpisodeAccumulator:
             values = [self._check(leaf, observations, 0)[chosen] for leaf in self.observations]
             ring.put_states(now, chosen, values)
         self._keep_first_infos(batches, chosen)
-        if self._may_reset_twice:
-            self._in_doubt = self._in_doubt | (self._is_ended & chosen)
         self._is_ended = self._is_ended & (chosen ^ True)
         self._begun = _where(chosen, now, self._begun)
         self._is_open = self._is_open | chosen
@@ -167,9 +161,6 @@ class EpisodeAccumulator:
         """
         closed = self._every if which is None or self.is_moving else which
         if self.is_moving:
-            if self._may_reset_twice:
-                ended = self._every if self._ended_last is None else self._ended_last
-                self._in_doubt = self._in_doubt | ended
             self._is_ended = self._none
         episodes = self._collect(closed, self._now, self._none, self._every)
         self._is_open = self._is_open & (closed ^ True)
@@ -210,12 +201,10 @@ class EpisodeAccumulator:
         ring, now, count = self._ring, self._now + 1, self.num_envs
         terminated = as_flags("terminations", terminations, count, ValueError)
         truncated = as_flags("truncations", truncations, count, ValueError)
-        ended = self._ended_last = terminated | truncated
+        ended = terminated | truncated
         is_any_ended = self._any(ended)
         numbers = as_rewards(rewards, count)
         begins = self._is_ended
-        if self._may_reset_twice:
-            begins = begins | (self._in_doubt & ~ended & (numbers == 0))
         write(ring.state_writers, observations, self._check, 1)
         ring.rewards[now % ring.capacity] = numbers
         has_last = is_any_ended and self._mode is AutoresetMode.SAME_STEP
@@ -228,7 +217,6 @@ class EpisodeAccumulator:
             batches = self._read_infos(columns, others & ~begins, self.where(0))
             ring.put_infos(now, batches, others)
         if not (is_any_ended or now == self._limit or self._any(begins)):
-            self._in_doubt = self._none
             self._now, self.is_moving, self.is_ready = now, False, True
             return None
         first_states = observations if has_last else None
@@ -267,8 +255,6 @@ class EpisodeAccumulator:
         if is_any_opened:
             self._is_open = self._is_open | opened
         self._is_ended = ended if self._mode is AutoresetMode.NEXT_STEP else self._none
-        self._in_doubt = self._none
-        self._ended_last = None
         self.is_moving = False
         self.is_ready = not (is_any_over or is_any_opened or now == self._limit)
         return episodes

@@ -259,8 +259,8 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
 
     Raises:
         TypeError: ``env`` is not a vector environment.
-        ValueError: ``env.metadata`` has no autoreset mode, or ``env`` contains the same environment object
-            more than once.
+        ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object
+            more than once, or ``env`` is an AsyncVectorEnv in mode NEXT_STEP without shared memory.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -297,18 +297,12 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
                 "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.X}, where X is SAME_STEP "
                 "if the last step of an episode resets too, NEXT_STEP if the next step resets, else DISABLED"
             )
-        self._record(
-            env,
-            Sinks(sinks, on_error),
-            info_keys,
-            action_key,
-            max_steps=max_episode_steps,
-            num_envs=env.num_envs,
-            mode=mode,
-            # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an
-            # end, even if a call of reset() came in between.
-            may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
-        )
+        inner = env.unwrapped
+        if mode is AutoresetMode.NEXT_STEP and isinstance(inner, AsyncVectorEnv) and not inner.shared_memory:
+            # Gymnasium 1.4's workers reset at the step after an end, even if a call of reset() came between.
+            raise ValueError("AsyncVectorEnv resets twice without shared memory; pass shared_memory=True")
+        arguments = Sinks(sinks, on_error), info_keys, action_key
+        self._record(env, *arguments, max_steps=max_episode_steps, num_envs=env.num_envs, mode=mode)
         super().__init__(env)
 
     def reset(
