@@ -264,11 +264,8 @@ class EpisodeArchive:
         """
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
-    def iter_shards(self, on_error: str = "raise") -> Iterator[Episodes]:
+    def iter_shards(self) -> Iterator[Episodes]:
         """Call `flush`, and iterate over the shards, which is faster than iterating over the episodes.
-
-        Args:
-            on_error: ``"raise"``, or ``"skip"`` to leave out damaged shards, with a warning.
 
         Yields:
             The `Episodes` of one shard; the order of the shards is the order in which they were written.
@@ -280,8 +277,7 @@ class EpisodeArchive:
             RuntimeError: This process is a fork of the process that opened the archive, and some episodes
                 are not in shards yet.
         """
-        errors = EpisodeErrors(on_error)
-        yield from errors.counted(self.read_shards(errors))
+        return self.read_shards(EpisodeErrors("raise"))
 
     def read_shards(self, errors: EpisodeErrors) -> Iterator[Episodes]:
         """Call `flush`, and yield the shards; after each, the caller adds its length to ``errors.number``."""

@@ -27,19 +27,7 @@ def test_a_damaged_archive_is_not_written_to(tmp_path, name):
         EpisodeArchive(tmp_path, env=Nested())
 
 
-def test_a_missing_shard_is_an_error_and_the_shards_after_it_can_be_read(tmp_path):
-    episodes = example(tmp_path)
-    (tmp_path / "shard-000000.npz").unlink()
-    with pytest.raises(FileNotFoundError, match=r"shard-000000\.npz"):
-        list(EpisodeArchive(tmp_path))
-    with pytest.raises(CorruptFileError, match=r"shard-000000\.npz"):
-        EpisodeArchive(tmp_path, env=Nested())
-    with pytest.warns(UserWarning, match=r"at least 1 of 2 episodes were skipped; .*shard-000000\.npz"):
-        (block,) = EpisodeArchive(tmp_path).iter_shards("skip")
-    assert_same_episodes(block, episodes[2:])
-
-
-def test_a_damaged_shard_is_skipped_by_a_buffer(tmp_path):
+def test_a_damaged_or_missing_shard_is_skipped_by_a_buffer(tmp_path):
     with EpisodeArchive(tmp_path, shard_steps=6) as archive:
         archive.add_episodes([counting_episode(number, 3) for number in range(6)])
     damaged = tmp_path / "shard-000001.npz"
@@ -50,6 +38,13 @@ def test_a_damaged_shard_is_skipped_by_a_buffer(tmp_path):
     assert buffer.num_episodes == 2
     with pytest.warns(UserWarning, match="2 of 6 episodes were skipped; .*shard-000001"):
         assert buffer.extend(archive, on_error="skip") == 2
+    damaged.unlink()
+    with pytest.raises(FileNotFoundError, match=r"shard-000001\.npz"):
+        list(EpisodeArchive(tmp_path))
+    with pytest.raises(CorruptFileError, match=r"shard-000001\.npz"):
+        EpisodeArchive(tmp_path).add_episode(counting_episode(6, 3))
+    with pytest.warns(UserWarning, match=r"at least 1 of 5 episodes were skipped; .*shard-000001\.npz"):
+        buffer.extend(EpisodeArchive(tmp_path), on_error="skip")
 
 
 def test_swapped_shards_and_shards_of_another_archive_are_errors(tmp_path):
