@@ -98,25 +98,15 @@ class OpenEpisodes:
     def resume(
         self,
         is_single: bool,  # whether transitions have no leading axis
-        lengths: np.ndarray,  # (N,) int64, steps of each environment's open episode; empty before the first
-        episodes: Episodes | None,  # those that have steps
+        lengths: np.ndarray,  # (N,) int64, steps of each environment's open episode; at least one has steps
+        episodes: Episodes,  # those that have steps
     ) -> None:
-        """Replace the open episodes, or raise ValueError if the arguments contradict each other."""
-        has_steps = lengths > 0
-        found = [] if episodes is None else episodes.lengths.tolist()
-        if is_single and len(lengths) > 1:
-            raise ValueError(f"is_single is True, but the header has {len(lengths)} open episodes")
-        if (expected := lengths[has_steps].tolist()) != found:
-            raise ValueError(f"the header has lengths {expected} of open episodes, but the file has {found}")
-        self.discard()
-        if not len(lengths):
-            return
-        self._accumulator(None if is_single else len(lengths))
-        if episodes is None:
-            return
+        """Add the open episodes of a file; ValueError if the arguments contradict each other."""
+        if (found := episodes.lengths.tolist()) != lengths[lengths > 0].tolist():
+            raise ValueError(f"the header has open episodes of {lengths} steps, but the file has {found}")
         first = lengths.max() - lengths  # step at which each episode begins; lengths.max() if it has no steps
         row = np.zeros((2, len(lengths)), np.int64)  # first step and first state of each episode
-        row[:, has_steps] = episodes.ends[:-1], episodes.ends[:-1] + np.arange(len(episodes))
+        row[:, lengths > 0] = episodes.ends[:-1], episodes.ends[:-1] + np.arange(len(episodes))
         rows = 0 if is_single else slice(None)
         for t in range(lengths.max()):
             step, state = (row + (t - first).clip(0))[:, rows]
