@@ -16,7 +16,7 @@ import secrets
 import threading
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ class EpisodeArchive:
             files but no archive, or the folder cannot be written.
         TypeError: ``env`` is not an environment, or a space of ``env`` cannot be described as JSON.
         ValueError: ``shard_steps`` is not an integer of at least 1, or ``env`` has other spaces or another id
-            than the archive.
+            than the archive, or the archive was created without ``env``.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile
@@ -325,26 +325,17 @@ class EpisodeArchive:
         if not (self.path / MANIFEST).exists():
             versions = {name: version(name) for name in ("her-toolkit", "gymnasium", "numpy")}
             write_manifest(self.path, Manifest(secrets.token_hex(8), source, versions))
-        manifest = read_manifest(self.path)
+        manifest, specs = read_manifest(self.path), None
         found = _find_shards(self.path, manifest.archive, require_all=True)
         if manifest.source is not None:
-            if source is not None:
-                manifest.source.require_same(self.path, source)
-            return _ArchiveState(manifest, found, shards.Pending(), _specs_of_source(manifest.source))
-        specs = None if source is None else _specs_of_source(source)
-        if found:
-            known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
-            for pair in zip(known, specs or known, strict=True):
-                if not SpaceSpec.same_arrays(*pair):
-                    was, now = ({leaf.name: f"{leaf.dtype} {leaf.shape}" for leaf in each} for each in pair)
-                    raise ValueError(
-                        f"the archive {self.path} has episodes with {was}, but the space of env has {now}; "
-                        "use the environment of these episodes, or choose another folder"
-                    )
-            specs = known
+            specs = _specs_of_source(manifest.source)
+        elif found:
+            specs = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
         if source is not None:
-            manifest = replace(manifest, source=source)
-            write_manifest(self.path, manifest)
+            if manifest.source is None:
+                fix = "open it without env, or choose another folder"
+                raise ValueError(f"the archive {self.path} was created without an environment; {fix}")
+            manifest.source.require_same(self.path, source)
         return _ArchiveState(manifest, found, shards.Pending(), specs)
 
     def _write_full_shards(self) -> None:
