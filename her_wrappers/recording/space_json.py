@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,12 +38,11 @@ def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
     leaf_spaces(space)  # raises TypeError
     described = _describe(space)
     try:
-        same = _describe(space_from_json(json.loads(json.dumps(described, allow_nan=False)))) == described
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the space {space} cannot be stored as JSON: {error}") from error
-    if not same:
-        fix = "use dtypes in native byte order, such as float32 instead of >f4"
-        raise TypeError(f"JSON cannot represent the space {space} exactly; {fix}")
+        is_same = _describe(space_from_json(json.loads(json.dumps(described, allow_nan=False)))) == described
+    except (TypeError, ValueError):
+        is_same = False
+    if not is_same:  # such as float128 or >f4
+        raise TypeError(f"the space {space} cannot be stored as JSON exactly; use dtypes such as float32")
     return described
 
 
@@ -112,27 +110,21 @@ def _describe(space: spaces.Space[Any]) -> SpaceJson:
         return {"type": "Dict", "spaces": [[key, _describe(part)] for key, part in space.items()]}
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [_describe(part) for part in space]}
-    for kind, names in ATTRIBUTES.items():
-        if isinstance(space, getattr(spaces, kind)):
-            return {"type": kind, **{name: _attribute(space, name) for name in names}}
-    raise TypeError(
-        f"the space {space} cannot be stored as JSON; "
-        "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
-    )
-
-
-def _attribute(space: spaces.Space[Any], name: str) -> Json:
-    """Return an attribute as JSON; an array of equal bounds becomes one number, infinities become strings."""
-    if name == "dtype":
-        return str(space.dtype)
-    values = np.asarray(getattr(space, name))
-    if name not in {"low", "high"}:
-        return values.tolist()
-    if values.size == 0:
-        return 0
-    if (values == values.flat[0]).all():
-        values = np.array(values.flat[0])
-    return np.where(np.isinf(values), values.astype(str), values.astype(object)).tolist()
+    kind = next((name for name in ATTRIBUTES if isinstance(space, getattr(spaces, name))), None)
+    if kind is None:
+        raise TypeError(
+            f"the space {space} cannot be stored as JSON; "
+            "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
+        )
+    described: SpaceJson = {"type": kind}
+    for name in ATTRIBUTES[kind]:
+        values = np.asarray(getattr(space, name))
+        if name in {"low", "high"}:  # equal bounds become one number, infinities become strings
+            values = values if values.size else np.zeros(1, int)
+            values = values.flat[:1].reshape(()) if (values == values.flat[0]).all() else values
+            values = np.where(np.isinf(values), values.astype(str), values.astype(object))
+        described[name] = str(space.dtype) if name == "dtype" else values.tolist()
+    return described
 
 
 def _make(described: SpaceJson) -> spaces.Space[Any]:
@@ -147,19 +139,9 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
     if kind == "Box":
         values["shape"] = tuple(values["shape"])
         for name in ("low", "high"):
-            bound = _from_bound(values[name], np.dtype(values["dtype"]))
+            bound = np.array(values[name], object).astype(values["dtype"])
             values[name] = np.broadcast_to(bound, values["shape"]).copy()
     if kind == "Discrete" and values["dtype"] is np.int64:
         del values["dtype"]  # Discrete has no argument dtype before Gymnasium 1.2
     space: spaces.Space[Any] = getattr(spaces, kind)(**values)
     return space
-
-
-def _from_bound(bound: Json, dtype: np.dtype[Any]) -> np.ndarray:
-    given = np.array(bound, object)
-    numbers = np.where(given == "inf", math.inf, np.where(given == "-inf", -math.inf, given))
-    with np.errstate(all="ignore"):  # the comparison finds numbers that do not fit
-        array = numbers.astype(dtype)
-    if array.tolist() != numbers.tolist():
-        raise ValueError(f"its bounds must be numbers of dtype {dtype}")
-    return array
