@@ -185,17 +185,6 @@ def as_leaf(
     return cast
 
 
-def as_rows_like(name: str, value: Any, like: Tree) -> Tree:
-    """Return ``value`` as a tree of (N, ...) arrays with the keys, row shapes and dtypes of ``like``."""
-    if isinstance(like, dict | tuple):
-        if not isinstance(value, type(like)) or _structure(value) != _structure(like):
-            raise ValueError(f"{name} must be {_parts(like)}, got {_parts(value)}")
-        parts = [as_rows_like(f"{name}/{key}", value[key], like[key]) for key in _keys(like)]
-        return dict(zip(like, parts, strict=True)) if isinstance(like, dict) else tuple(parts)
-    array = try_as_array(value)
-    return as_leaf(name, array, (array.shape or (1,))[:1] + like.shape[1:], like.dtype)
-
-
 def take_rows(tree: Tree, rows: np.ndarray) -> Any:
     """Return a tree with the rows at n indices: each (N, ...) array becomes a new (n, ...) array."""
     return map_tree(lambda leaf: leaf.take(rows, axis=0), tree)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.data.trees import Tree, as_rows_like, concatenate_trees, copy_tree, leaf_arrays, take_rows
+from her_wrappers.data.spaces import SpaceSpec
+from her_wrappers.data.trees import Tree, concatenate_trees, copy_tree, take_rows, try_as_array
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.recording.episode import Episode
@@ -125,11 +126,10 @@ def _source_of_goals(achieved: Tree, desired_goals: Any) -> tuple[Tree, int]:
     """Return (goals, N): ``goals`` has a row for each achieved goal, then one for each of N desired goals."""
     if desired_goals is None:
         return achieved, 0
-    goals = as_rows_like("desired_goals", desired_goals, achieved)
-    counts = {len(leaf) for leaf in leaf_arrays(goals)}
-    if len(counts) != 1 or 0 in counts:
-        raise ValueError(
-            "all arrays in desired_goals must have the same number of rows, and at least one row, got "
-            f"arrays with {' and '.join(map(str, sorted(counts)))} rows"
-        )
-    return concatenate_trees("desired_goals", [achieved, goals]), counts.pop()
+    spec = SpaceSpec.of_rows("desired_goals", achieved)
+    first = try_as_array(spec.leaves[0].find(desired_goals, "in desired_goals"))
+    count = len(first) if first.ndim else 0
+    if count == 0:
+        raise ValueError(f"desired_goals must have at least one row, got {desired_goals!r}")
+    goals = spec.check_rows(desired_goals, count, "all goals")
+    return concatenate_trees("desired_goals", [achieved, goals]), count

@@ -108,9 +108,10 @@ def test_nested_goals_and_actions_keep_their_dtypes_and_rewards_get_infos():
 
 
 BAD_GOALS = [
-    (np.zeros((2, 2)), "'place', 'open'"),
+    (np.zeros((2, 2)), "desired_goals/.* is missing"),
+    ({"place": np.zeros(0), "open": np.zeros(0)}, "at least one row"),
     ({"place": np.zeros(2), "open": np.zeros((2, 1))}, "desired_goals/open .*shape"),
-    ({"place": np.zeros(2), "open": np.zeros(3)}, "2 and 3 rows"),
+    ({"place": np.zeros(2), "open": np.zeros(3)}, "desired_goals/.* must have shape"),
 ]
 
 
