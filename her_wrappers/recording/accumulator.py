@@ -1,12 +1,9 @@
 """EpisodeAccumulator: the open episodes of one environment, or of N environments that step together.
 
-A *moment* is the time between two steps, and a `StepRing` has one row for each moment. An open episode
-consists of the rows from its first moment to the current moment, ``_now``. A step writes the next row first;
-this row belongs to no episode until ``_now`` is set to its moment. After an interruption, `is_moving` is True
-if the environments may have taken a step that is not recorded; `truncate` then ends each open episode with
-its last recorded step. When an episode ends, it is first removed from the open episodes, then ``_now``
-is increased, and then the next episode is added. So if an exception interrupts this, an episode can be lost,
-but two episodes are never mixed.
+An open episode consists of the rows of a `StepRing` from its first moment to the current moment, ``_now``. A
+step writes the next row first; this row belongs to no episode until ``_now`` is set to its moment. When an
+episode ends, it is first removed from the open episodes, then ``_now`` is increased, and then the next
+episode is added. So if an exception interrupts this, an episode can be lost, but two are never mixed.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from her_wrappers.recording import shards
 from her_wrappers.recording.dataset import EpisodeErrors
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.space_json import Source, space_from_json
+from her_wrappers.recording.space_json import Source
 from her_wrappers.support.arguments import require_count
 
 MANIFEST = "manifest.json"
@@ -249,12 +249,12 @@ class EpisodeArchive:
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
         """Observation space of one environment; None if the archive was never opened with ``env``."""
-        return None if self.source is None else space_from_json(self.source.observation_space)
+        return None if self.source is None else self.source.spaces[0]
 
     @property
     def action_space(self) -> spaces.Space[Any] | None:
         """Action space of one environment; None if the archive was never opened with ``env``."""
-        return None if self.source is None else space_from_json(self.source.action_space)
+        return None if self.source is None else self.source.spaces[1]
 
     def __iter__(self) -> Iterator[Episode]:
         """Call `flush`, and iterate over all episodes; the errors are those of `iter_shards`.
@@ -324,11 +324,16 @@ class EpisodeArchive:
             part.unlink()
         if not (self.path / MANIFEST).exists():
             versions = {name: version(name) for name in ("her-toolkit", "gymnasium", "numpy")}
-            write_manifest(self.path, Manifest(secrets.token_hex(8), source, versions))
+            new = vars(Manifest(secrets.token_hex(8), source, versions))
+            content = {"kind": KIND, "version": VERSION, **new}
+            text = json.dumps(content | {"crc32": _checksum(content)}, default=vars, separators=(",", ":"))
+            with replacement(self.path / MANIFEST) as file:
+                file.write(text.encode())
         manifest, specs = read_manifest(self.path), None
         found = _find_shards(self.path, manifest.archive, require_all=True)
         if manifest.source is not None:
-            specs = _specs_of_source(manifest.source)
+            observations, actions = manifest.source.spaces
+            specs = SpaceSpec.of("observations", observations), SpaceSpec.of("actions", actions)
         elif found:
             specs = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
         if source is not None:
@@ -366,11 +371,6 @@ def _specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
     return observations, SpaceSpec.of_rows("actions", episodes.actions)
 
 
-def _specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
-    observations = SpaceSpec.of("observations", space_from_json(source.observation_space))
-    return observations, SpaceSpec.of("actions", space_from_json(source.action_space))
-
-
 def shard_path(folder: Path, number: int) -> Path:
     """Return the path of the shard ``number``, counted from 0, of the archive in ``folder``."""
     return folder / f"shard-{number:06d}.npz"
@@ -393,14 +393,6 @@ def _find_shards(folder: Path, archive: str, *, require_all: bool = False) -> tu
     return tuple(found)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write or replace the manifest file."""
-    content = {"kind": KIND, "version": VERSION, **vars(manifest)}
-    text = json.dumps(content | {"crc32": _checksum(content)}, default=vars, separators=(",", ":"))
-    with replacement(folder / MANIFEST) as file:
-        file.write(text.encode())
-
-
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest; raise CorruptFileError if it is damaged."""
     path, expected = folder / MANIFEST, "the manifest of an archive"
@@ -412,10 +404,7 @@ def read_manifest(folder: Path) -> Manifest:
         source = content["source"]
         if source is not None:
             source = Source(**source)
-            if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
-                raise TypeError("'kwargs' and 'kwargs_as_text' of the environment must be dicts")
-            space_from_json(source.observation_space)
-            space_from_json(source.action_space)
+            _ = source.spaces  # raises ValueError
         return Manifest(str(content["archive"]), source, dict(content["versions"]))
 
 

@@ -211,18 +211,12 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
 class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic in Gymnasium 1.1
     """Record the episodes of a vector environment, in each of the three autoreset modes.
 
-    The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. Episodes that ``reset`` or ``close`` interrupts are passed on as truncated. In
-    mode NEXT_STEP, the step that begins the next episode is a reset, and is not recorded as a transition. In
-    mode SAME_STEP, the last state of an episode is read from ``final_obs`` and ``final_info``.
-
-    The other arguments, errors and the behavior after a KeyboardInterrupt are those of `EpisodeRecorder`.
+    In mode NEXT_STEP, the step that begins the next episode is a reset, and is not recorded as a transition.
+    In mode SAME_STEP, the last state of an episode is read from ``final_obs`` and ``final_info``. Everything
+    else, also the other arguments and errors, is as in `EpisodeRecorder`.
 
     Args:
         env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
-        *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
-            buffer, gets all `Episodes` that ended at the same step in one call of this method. Other sinks
-            are called with each `Episode`.
 
     Raises:
         TypeError: ``env`` is not a vector environment.

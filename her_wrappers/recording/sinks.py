@@ -24,13 +24,10 @@ class EpisodesSink(Protocol):
 
 Sink: TypeAlias = Callable[[Episode], object] | Callable[[Episodes], object] | EpisodesSink
 """A callable with a finished episode as its argument, such as ``episodes.append``, or an object with a method
-``add_episodes``, which gets all episodes that ended at the same step in one call, as `Episodes`. For a
-buffer, ``buffer``, ``buffer.add_episode`` and ``buffer.add_episodes`` are equivalent sinks.
+``add_episodes``, which gets all episodes that ended at the same step in one call, as `Episodes`.
 
 If a sink has the attribute ``info_keys``, the keys of the infos that the sink needs, a recorder records these
-infos in addition to its own ``info_keys``. The attribute is read once, when the recorder is created.
-
-A sink gets every episode at most once: after a KeyboardInterrupt, an interrupted delivery is not repeated."""
+infos in addition to its own ``info_keys``. The attribute is read once, when the recorder is created."""
 
 
 class NotFiniteError(ValueError):

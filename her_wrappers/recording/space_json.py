@@ -84,13 +84,16 @@ class Source:
             kwargs_as_text={name: repr(given[name])[:MAX_REPR] for name in given.keys() - kwargs.keys()},
         )
 
+    @property
+    def spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        """The spaces of observations and actions of one environment."""
+        return space_from_json(self.observation_space), space_from_json(self.action_space)
+
     def require_same(self, folder: Path, other: Source) -> None:
         """Raise ValueError if ``other`` has another id or other spaces; ``folder`` is for the message."""
-        for name in ("env_id", "observation_space", "action_space"):
-            expected, got = getattr(self, name), getattr(other, name)
+        spaces_of_both = zip(("observation_space", "action_space"), self.spaces, other.spaces, strict=True)
+        for name, expected, got in (("env_id", self.env_id, other.env_id), *spaces_of_both):
             if expected != got:
-                if name != "env_id":
-                    expected, got = space_from_json(expected), space_from_json(got)
                 raise ValueError(
                     f"the archive {folder} has episodes with {name} {expected}, but env has {name} {got}; "
                     "choose another folder"
