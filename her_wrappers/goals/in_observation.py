@@ -82,8 +82,7 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
     achieved goal in the same state, or equal in all episodes.
 
     For continuous goals, the search needs at least 8 episodes, and at least twice as many episodes as a goal
-    has components. For goals of binary components, it needs about 24 episodes. To find values that are a
-    rounded, clipped or other monotonic function of the goal, it needs about 16 episodes.
+    has components. For goals of binary components, it needs about 24 episodes.
 
     ``observations`` are the recorded states, trees of (n, ...) arrays under the keys of a goal environment.
     ``episode``, (n,), has equal integers for states of the same episode.
@@ -112,20 +111,18 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
         own = np.concatenate([achieved.values, achieved.values**2], 1)  # distances contain these squares
         for known in (achieved.values, own):
             narrow = narrow.take(~_are_linear(known, narrow.values, is_fitted))
-        clause = _find_relation(desired, achieved, narrow, varying, is_fitted, np.isin(rows, first))
-        if clause:
+        if clause := _find_relation(desired, achieved, narrow, varying, is_fitted):
             return clause
     # By chance, the values of a few pixels of a goal may equal those of other pixels.
     return _find_copy(others, rows, desired, achieved) if bits.sum() >= 3 * MIN_BITS else None
 
 
-def _find_relation(  # noqa: PLR0917 - parts of the same states
+def _find_relation(
     desired: _Columns,
     achieved: _Columns,
     narrow: _Columns,  # components of the small leaves of the observation
     varying: NDArray[np.intp],  # indices of the goal components that are searched for
     is_fitted: Bools,  # states to which relations are fitted; the other states test them
-    is_start: Bools,  # states in which an episode starts
 ) -> str | None:
     """Return text such as ``"observation[2:4] is a linear function of desired_goal"``; None if not found."""
     relations = dict(_relations(desired.values, achieved.values, narrow.values, varying))
@@ -145,13 +142,6 @@ def _find_relation(  # noqa: PLR0917 - parts of the same states
         leaves = dict.fromkeys(place[0] for place in narrow.places)
         name = desired.take(varying[found]).name()
         return f"{name} is a linear function of {' and '.join([*leaves, 'achieved_goal'])}"
-    informative = [_information(column) >= 2 * MIN_BITS for column in narrow.values[is_start].T]
-    narrow = narrow.take(np.array(informative, bool))
-    narrow = narrow.take(~_are_monotonic(achieved.values, narrow.values, is_start))
-    for text, values in relations.items():
-        found = _are_monotonic(values, narrow.values, is_start)
-        if found.any():
-            return f"{narrow.take(found).name()} is a monotonic function of {text}"
     return None
 
 
@@ -197,25 +187,6 @@ def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
     solution: Any = np.linalg.lstsq(sources[is_fitted], targets[is_fitted], rcond=1e-6)[0]
     errors = np.abs(targets - sources @ solution)[~is_fitted]  # the other rows test the fit
     return np.asarray(errors.max(0, initial=0) <= TOLERANCE)
-
-
-def _are_monotonic(sources: Floats, targets: Floats, is_tested_first: Bools) -> Bools:
-    """Return which columns of ``targets`` are monotonic functions of any single column of ``sources``."""
-    found = np.zeros(targets.shape[1], np.bool_)
-    tolerance = TOLERANCE * targets.std(0)
-    some = np.flatnonzero(is_tested_first)[:32]  # exclude almost all pairs
-    pairs = _have_one_direction(targets[some[sources[some].argsort(0)]], tolerance)
-    for source, target in np.argwhere(pairs):
-        ordered = targets[sources[:, source].argsort(), target]
-        found[target] |= _have_one_direction(ordered, tolerance[target])
-    return found
-
-
-def _have_one_direction(values: Floats, tolerance: Floats) -> Bools:
-    """Return bools of shape (...): whether ``values``, (n, ...), are monotonic along the first axis."""
-    signed = np.stack([values, -values])
-    drops = (np.maximum.accumulate(signed, 1) - signed).max(1, initial=0)
-    return np.asarray((drops <= tolerance).any(0))
 
 
 def _relations(
