@@ -1,9 +1,4 @@
-"""Rules, findings and reports: the engine of `check_goal_env`, `check_replay` and `diagnose`.
-
-Each of these three functions is a suite: it collects evidence, such as a recorded run, and applies rules. A
-rule is a function of the evidence that yields violations; a `RuleSet` turns the violations into findings, and
-a `Report` shows the findings.
-"""
+"""Rules, findings and reports: the engine of `check_goal_env`, `check_replay` and `diagnose`."""
 
 from __future__ import annotations
 
@@ -18,8 +13,6 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """All severities, in the order of a report."""
-
-GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 class EvidenceLike(Protocol):
@@ -240,7 +233,7 @@ class Report:
 
         place = "" if location is None else f"file={attribute(location[0])},line={location[1]},"
         return "\n".join(
-            f"::{GITHUB_LEVELS[finding.severity]} {place}"
+            f"::{'notice' if finding.severity == 'info' else finding.severity} {place}"
             f"title={attribute(f'{finding.code} {finding.name}')}::"
             + data(f"{self.target}: {finding.description} Fix: {finding.fix}")
             for finding in self.findings
@@ -285,10 +278,7 @@ class RuleSet(Mapping[str, Rule]):
         right: str = "",
         **options: Any,
     ) -> Callable[[Check], Check]:
-        """Return a decorator that registers a function as the check of a new `Rule` with these fields.
-
-        The default of ``name`` is the name of the function with hyphens, that of ``meaning`` its docstring.
-        """
+        """Return a decorator; ``name`` and ``meaning`` default to the function's name and docstring."""
 
         def add(check: Check) -> Check:
             self._hidden.clear()
@@ -321,11 +311,7 @@ class RuleSet(Mapping[str, Rule]):
         ]
 
     def judge(self, evidence: EvidenceLike, rules: Iterable[Rule]) -> list[Finding]:
-        """Return the findings of ``rules``, errors first, except findings that another finding hides.
-
-        Rules that are not in ``rules`` are applied only if they can hide a finding; their own findings are
-        not returned.
-        """
+        """Return the findings of ``rules``, errors first, except those that a finding of any rule hides."""
         selected = {rule.code: rule for rule in rules}
         findings = apply_rules(selected.values(), evidence)
         codes = {finding.code for finding in findings}
@@ -336,11 +322,7 @@ class RuleSet(Mapping[str, Rule]):
         return self.in_order(finding for finding in findings if finding.code in selected)
 
     def without_hidden(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Return the findings that no other finding hides.
-
-        A finding that hides a more severe finding is returned with that higher severity, so that a warning
-        never hides an error.
-        """
+        """Return the findings that no other one hides; a warning that hides an error becomes an error."""
         hidden_by = {each.code: self._hidden_by(each.code) for each in findings}
         hidden = set[str]().union(*hidden_by.values())
         kept = []
@@ -354,18 +336,13 @@ class RuleSet(Mapping[str, Rule]):
     def _hidden_by(self, code: str) -> set[str]:
         """Return the codes of the rules whose findings a finding of the rule ``code`` hides."""
         if code not in self._hidden:
-            found, new = set[str](), {code}
-            while new:
-                new = {hidden for each in new for hidden in self._next_hidden(each)} - found
-                found |= new
-            self._hidden[code] = found
+            found = set[str]()
+            for chain in self._chains:
+                places = (i for i, family in enumerate(chain) if code.startswith(family))
+                later = tuple(itertools.chain.from_iterable(chain[next(places, len(chain)) + 1 :]))
+                found.update(each for each in self if each.startswith(later))
+            self._hidden[code] = found.union(*map(self._hidden_by, found))
         return self._hidden[code]
-
-    def _next_hidden(self, code: str) -> Iterator[str]:
-        for chain in self._chains:
-            places = (i for i, family in enumerate(chain) if code.startswith(family))
-            later = tuple(itertools.chain.from_iterable(chain[next(places, len(chain)) + 1 :]))
-            yield from (each for each in self if later and each.startswith(later))
 
     def in_order(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return findings sorted by severity, errors first, then by family, code and subject."""
