@@ -61,10 +61,7 @@ def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
 
 
 def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where) -> InfoBatch | None:
-    """Return the info ``key`` of all N environments, or None if no environment has it.
-
-    Raise ValueError if an environment in ``required``, (N,) bool, lacks the info, or an array is not valid.
-    """
+    """Return the info ``key``, or None; ValueError if an environment in ``required``, (N,) bool, lacks it."""
     count = len(required)
     present = info_mask(infos, key, count)
     missing = np.flatnonzero(required & ~present)
@@ -86,10 +83,7 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
 
 
 def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
-    """Return the info dict of environment ``i``, without keys that begin with ``_`` or ``final_``.
-
-    A value without one row per environment, such as a total number of steps, belongs to every environment.
-    """
+    """Return the info dict of environment ``i``; a value without one row per environment belongs to all."""
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():
         try:

@@ -1,9 +1,4 @@
-"""SpaceSpec: the arrays that make up an element of a Gymnasium space.
-
-An element of a Dict or Tuple space is a tree: nested dicts and tuples whose leaves are arrays. A path is a
-tuple of the keys of dicts and positions in tuples that lead to a leaf, ``()`` if the space itself is a leaf.
-A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do not recurse through the space.
-"""
+"""SpaceSpec: the arrays in an element of a space, read once, so that no call recurses through the space."""
 
 from __future__ import annotations
 

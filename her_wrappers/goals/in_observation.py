@@ -1,11 +1,4 @@
-"""Faults of observations: find_goal_in_observation and find_hidden_goal.
-
-Relabeling replaces the desired goal of a transition. Values that the environment computed from the previous
-goal, such as a copy, a difference or a distance, stay in the observation and contradict the new goal.
-
-Most agents read ``observation`` and ``desired_goal`` only. If an object is in ``achieved_goal`` alone, they
-do not see it, and cannot learn to move it.
-"""
+"""Goals that are in the observation, which contradict relabeled goals, and goals that agents cannot see."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""GoalInterface: the spaces and goal functions of an environment.
-
-`GoalInterface` searches all wrappers for a function such as ``compute_reward``, outermost first. Simpler ways
-are not reliable: since version 1.0, Gymnasium's wrappers do not forward attributes, and ``env.unwrapped``
-skips wrappers that override the function.
-"""
+"""GoalInterface: the spaces and goal functions of an environment."""
 
 from __future__ import annotations
 
@@ -166,10 +161,7 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
 
 
 def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
-    """Raise ValueError if a wrapper changes the size of the goals but does not override ``compute_reward``.
-
-    ``space`` is the observation space after all wrappers of ``env``.
-    """
+    """Raise ValueError if a wrapper changes the size of goals but does not override ``compute_reward``."""
     own = own_goal_space(function, env)
     if own is None:
         return
@@ -184,10 +176,7 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
 
 
 def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
-    """Return the achieved-goal space of the object with ``compute_reward``, or None if it is unknown.
-
-    The object is the environment or wrapper whose method it is, or the outermost one in ``env`` that has it.
-    """
+    """Return the achieved-goal space of the environment or wrapper with ``compute_reward``, or None."""
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
         found = () if env is None else layers(env)
@@ -211,11 +200,8 @@ def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:
 
 
 def find_function(env: AnyEnv, name: str) -> Any:
-    """Return the attribute ``name`` of the outermost wrapper or environment that has it, or None.
-
-    If a vector environment and its wrappers lack it, the first environment of a SyncVectorEnv or, for other
-    vector environments, a new environment is searched. Raise ValueError if ``get_wrapper_attr`` raises.
-    """
+    """Return the attribute ``name`` of the outermost wrapper or environment that has it, or None."""
+    # Gymnasium's wrappers do not forward attributes, and ``env.unwrapped`` would skip wrappers.
     if isinstance(env, gym.Env):
         try:
             return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
