@@ -72,7 +72,7 @@ def find_env(name: str) -> str | EnvFactory:
     if is_other_class or not callable(found):
         raise EnvNameError(
             f"{name} must be a registered id, a subclass of gymnasium.Env, or a function that returns an "
-            f"environment, got {found!r}{_task_hint(found)}"
+            f"environment, got {found!r}"
         )
     return found  # type: ignore[no-any-return] # any callable
 
@@ -90,9 +90,7 @@ def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options
     if (simulator := getattr(env, "simulator", None)) is not None:
         env = simulator.as_env()
     if not isinstance(env, gym.Env):
-        raise EnvNameError(
-            f"{name} must make a single gymnasium.Env, got {type(env).__name__}{_task_hint(type(env))}"
-        )
+        raise EnvNameError(f"{name} must make a single gymnasium.Env, got {type(env).__name__}")
     return env
 
 
@@ -232,12 +230,6 @@ def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
     ids = [key for key, spec in gym.registry.items() if _module_of(spec.entry_point) == module.__name__]
     known = ", ".join(f"{origin}:{each}" for each in [*ids, *classes])
     return f"{message}; it has {known or 'no environment'}"
-
-
-def _task_hint(found: Any) -> str:
-    """Return advice if ``found`` is a `her_envs.GoalTask` class, else ""; her_envs is not imported here."""
-    is_task = any(each.__name__ == "GoalTask" for each in getattr(found, "__mro__", ()))
-    return "; use the name of a function that returns her_envs.TaskEnv(task)" if is_task else ""
 
 
 def _module_of(entry_point: Any) -> str:

@@ -84,8 +84,7 @@ MISTAKES = [
     ("no/Such-v0", "cannot make no/Such-v0"),
     ("arm2.py", "followed by the name of an environment, as in path/to/file.py:Class; it has arm2.py:"),
     ("none.py", "there is no file none.py"),
-    ("arm2:Task", "use the name of a function that returns her_envs.TaskEnv(task)"),
-    ("arm2:make_task", "must make a single gymnasium.Env, got Task; use the name of a function"),
+    ("arm2:make_task", "must make a single gymnasium.Env, got Task"),
     ("FetchNothing-v4", "belongs to the package gymnasium_robotics"),
 ]
 
