@@ -243,12 +243,9 @@ class Report:
 class RuleSet(Mapping[str, Rule]):
     """The rules of a suite, by code.
 
-    Reports sort the findings of a severity by the first digit of their codes, in the order ``families``.
-
-    A finding that another finding explains is hidden. Each of ``chains`` is a sequence of groups of rules; a
-    group is a str of codes or prefixes of codes, separated by spaces. A finding hides the findings of all
-    later groups of its chain: with the chain ``("GE4", "GE501 GE502")``, a finding of GE401 hides those of
-    GE501 and GE502. Findings that are hidden themselves hide others, too.
+    Reports sort the findings of a severity by the first digit of their codes, in the order ``families``. A
+    finding hides the findings of all later groups of its chain: with the chain ``("GE4", "GE501 GE502")``,
+    one of GE401 hides those of GE501 and GE502. Findings that are hidden themselves hide others, too.
     """
 
     def __init__(self, families: str = "0123456789", chains: Sequence[Sequence[str]] = ()) -> None:

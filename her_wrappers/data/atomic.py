@@ -19,10 +19,7 @@ class InUseError(OSError):
 
 @contextlib.contextmanager
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
-    """Yield an empty file, which replaces the file at ``path`` at the end of the ``with`` block.
-
-    After an error, ``path`` is unchanged. If ``path`` is a link, its target is replaced.
-    """
+    """Yield an empty file, which replaces the file (or target of a link) ``path`` unless an error occurs."""
     target = Path(os.path.realpath(path))
     if target.is_dir() or target.is_char_device() or target.is_block_device():  # root could replace /dev/null
         kind = IsADirectoryError if target.is_dir() else OSError

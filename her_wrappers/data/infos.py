@@ -118,11 +118,9 @@ def _final_name(infos: Any) -> str | None:
 
 
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the infos of N environments in Gymnasium's format, one dict of arrays and masks.
+    """Return the infos of N environments in Gymnasium's format; of a list of N dicts, only ``keys``.
 
-    A dict is returned unchanged; None becomes an empty dict. Of a list of N dicts, the result has ``keys``
-    and, if a dict has one of `FINAL_NAMES`, ``final_obs`` and ``final_info``. The values of ``final_info``
-    come from the key ``final_info`` of each dict or, as in Stable-Baselines3, from the dict itself.
+    If a dict in the list has one of `FINAL_NAMES`, the result has ``final_obs`` and ``final_info``.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}

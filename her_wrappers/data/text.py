@@ -36,10 +36,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def read_progress(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a ``progress.csv`` as dicts from column to number, or raise CorruptFileError.
-
-    In a log of Stable-Baselines3, each row with a success rate counts as an evaluation.
-    """
+    """Return the rows of a ``progress.csv``, also of Stable-Baselines3, as dicts from column to number."""
     with as_corrupt(f"{path} is damaged, or is not the log of a run"):
         rows = read_rows(path)
         if any("time/total_timesteps" in row for row in rows):

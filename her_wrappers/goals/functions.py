@@ -44,12 +44,10 @@ def batched_terminated(
     source: Any = None,
     name: str = "compute_terminated",
 ) -> GoalFunction | None:
-    """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
+    """Return a version of ``function`` that returns one bool per row; None if it is None or not implemented.
 
-    Call ``function`` with 2 and 3 sampled goals and empty infos. A function for single goals returns one bool
-    for the batch, as in gymnasium-robotics, or raises. Return None if ``function`` is None or raises
-    NotImplementedError. Raise TypeError or ValueError for other arguments or shapes. ``name`` is the name of
-    ``function`` in messages; if ``function`` only calls another one, ``source`` is the other one.
+    ``function`` is called with 2 and 3 sampled goals and empty infos. A function for single goals returns one
+    bool for the batch, as in gymnasium-robotics, or raises. ``source`` is a function that it only calls.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -88,11 +86,7 @@ def batched_terminated(
 
 
 class BatchedTermination:
-    """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
-
-    It accepts only single goals if it raises for a batch or returns a single value for it. If
-    ``reads_nothing``, as in gymnasium-robotics, it is called once for a batch.
-    """
+    """Calls a function once for each row if it raises for a batch or returns a single value for it."""
 
     def __init__(self, function: GoalFunction, is_rowwise: bool = False, reads_nothing: bool = False) -> None:
         self._function = function

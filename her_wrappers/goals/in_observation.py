@@ -326,10 +326,8 @@ def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
 
 
 def fit_columns(inputs: Floats, targets: Floats, is_fitted: Bools, exact: float) -> float:
-    """Return the median squared error, in the rows not in ``is_fitted``, of a function of few columns.
-
-    Columns are chosen one by one, while the error is above ``exact`` and each makes it a tenth smaller.
-    """
+    """Return the median squared error of a function of few columns, in the rows not in ``is_fitted``."""
+    # Columns are chosen one by one, while the error is above ``exact`` and each makes it a tenth smaller.
 
     def fit(columns: list[int]) -> tuple[float, list[int]]:
         function = fit_function(inputs[:, columns], targets, is_fitted)
