@@ -131,12 +131,6 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
         if not isinstance(error, gym.error.Error | TypeError | ValueError):
             raise
         reason = str(error).rstrip(".")
-        package = name.partition("/")[0]  # usually, the namespace is the name of the package
-        if isinstance(error, gym.error.NamespaceNotFound) and find_spec(package):
-            raise EnvNameError(
-                f"cannot make {name}: the namespace {package!r} is not registered; if the package {package} "
-                f"registers it, use {package}:{name}"
-            ) from error
         for package, (ids, install) in PACKAGES.items():
             if re.match(ids, name) and isinstance(error, gym.error.NameNotFound):
                 reason = f"it belongs to the package {package}, which "
