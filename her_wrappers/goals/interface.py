@@ -58,10 +58,8 @@ class GoalInterface:
             compute_terminated: Function to use instead of the environment's ``compute_terminated``.
 
         Returns:
-            The goal interface. Functions of a vector environment are taken from its wrappers or the vector
-            environment itself. If these do not have a function, it is taken from the first environment if
-            the vector environment is a SyncVectorEnv. For any other vector environment, one more
-            environment is made in this process, and the function is taken from it.
+            The goal interface. A function that a vector environment and its wrappers do not have is taken
+            from the first environment of a SyncVectorEnv, or from one more environment, made in this process.
 
         Raises:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
