@@ -118,7 +118,7 @@ def _find_relation(
     is_fitted: Bools,  # states to which relations are fitted; the other states test them
 ) -> str | None:
     """Return text such as ``"observation[2:4] is a linear function of desired_goal"``; None if not found."""
-    relations = dict(_relations(desired.values, achieved.values, narrow.values, varying))
+    relations = dict(_relations(desired.values, achieved.values, varying))
     for text, values in relations.items():
         found = _are_linear(values, narrow.values, is_fitted)
         if found.any():
@@ -182,9 +182,7 @@ def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
     return np.asarray(errors.max(0, initial=0) <= TOLERANCE)
 
 
-def _relations(
-    desired: Floats, achieved: Floats, observed: Floats, varying: NDArray[np.intp]
-) -> Iterator[tuple[str, Floats]]:
+def _relations(desired: Floats, achieved: Floats, varying: NDArray[np.intp]) -> Iterator[tuple[str, Floats]]:
     """Yield (name, (n, F) values) of quantities that depend on the desired goal, such as distances."""
     yield "desired_goal", desired[:, varying]
     count = desired.shape[1]
@@ -203,10 +201,6 @@ def _relations(
         yield "desired_goal - achieved_goal", desired[:, varying] - achieved[:, varying]
         yield DISTANCE, np.concatenate(distances, 1)
         yield "the direction from achieved_goal to desired_goal", np.concatenate(directions, 1)
-    if 1 < count <= observed.shape[1]:
-        windows = np.lib.stride_tricks.sliding_window_view(observed, count, axis=1)
-        distance = np.linalg.norm(windows - desired[:, None], axis=2)
-        yield "the distance of desired_goal and another part of the observation", distance
 
 
 def _find_copy(
