@@ -95,18 +95,15 @@ class BooleanSuccess(_Repair):
         self._success = success
 
     def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
-        return observation, info | {"is_success": self._decide(observation, info)}
-
-    def _decide(self, observation: Any, info: Info) -> bool:
         achieved, desired = observation["achieved_goal"], observation["desired_goal"]
         if self._success is not None:
-            return bool(self._success(achieved, desired))
-        name = flag_name(info)
-        if name is not None:
-            return bool(np.all(info[name]))
-        # A goal that is reached exactly has the highest reward.
-        compute_reward = self.get_wrapper_attr("compute_reward")
-        return bool(compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info))
+            success = self._success(achieved, desired)
+        elif (name := flag_name(info)) is not None:
+            success = np.all(info[name])
+        else:  # a goal that is reached exactly has the highest reward
+            compute_reward = self.get_wrapper_attr("compute_reward")
+            success = compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info)
+        return observation, info | {"is_success": bool(success)}
 
 
 class AsGoalEnv(_Repair):
