@@ -59,11 +59,7 @@ class RayBackend:
 
 
 def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
-    """Return the module ``ray``, initialized, and whether the caller has to shut Ray down.
-
-    Ray is started on this machine, even if another instance runs there, if neither ``address`` nor the
-    environment variable ``RAY_ADDRESS`` is given, and the program has not initialized Ray.
-    """
+    """Return the module ``ray``, initialized, and whether the caller has to shut Ray down."""
     try:
         import ray  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
