@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-import multiprocessing.process
+import multiprocessing
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from her_wrappers.recording.episode import Episode
@@ -144,11 +143,8 @@ class Sinks:
 
 
 def _is_in_worker() -> bool:
-    """Return whether the main function of this process is in a file of a vector environment."""
-    if multiprocessing.parent_process() is None:
-        return False
-    run = Path(multiprocessing.process.__file__), "run"  # its callee is the function of the process
-    inner, frame = Path(), inspect.currentframe()
-    while frame is not None and (Path(frame.f_code.co_filename), frame.f_code.co_name) != run:
-        inner, frame = Path(frame.f_code.co_filename), frame.f_back
-    return "site-packages" in inner.parts and any("env" in name or "vec" in name for name in inner.parts)
+    """Return whether the function of this process is that of a vector environment in an installed package."""
+    target = getattr(multiprocessing.current_process(), "_target", None)  # the main process has none
+    module = getattr(target, "__module__", "")
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return "site-packages" in file and ("env" in module or "vec" in module)
