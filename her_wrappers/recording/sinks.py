@@ -43,9 +43,6 @@ class SinkError(RuntimeError):
             if the error comes from another process, such as a worker of a vector environment.
         result: Values that ``step`` would have returned. None if ``reset`` or ``close`` raised this error, or
             if ``step`` had already failed with another error.
-
-    Attributes:
-        episode: The first element of ``episodes``, or None.
     """
 
     def __init__(
@@ -53,7 +50,6 @@ class SinkError(RuntimeError):
     ) -> None:
         super().__init__(message, episodes, result)  # all three, since pickle passes them back
         self.episodes = episodes
-        self.episode = episodes[0] if len(episodes) else None
         self.result = result
 
     def __str__(self) -> str:
