@@ -146,10 +146,7 @@ class EpisodeArchive:
     __call__ = add_episode
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add finished episodes; if an error is raised, no episode is added.
-
-        Args:
-            episodes: Episodes, which are copied.
+        """Add copies of finished episodes; if an error is raised, no episode is added.
 
         Raises:
             CorruptFileError: The archive in the folder is damaged.

@@ -51,14 +51,10 @@ class _Recorder:
         return self._sinks.skipped
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step the environment and record the step.
+        """Step the environment, with an action or the actions of all environments, and record the step.
 
         If the environment raises an error, or the result of its step cannot be recorded, the sinks get the
         open episodes up to the previous step, as truncated, and a reset is needed.
-
-        Args:
-            action: An action as in `gymnasium.Env.step`, or actions of all environments, (N, ...), as in
-                `gymnasium.vector.VectorEnv.step`.
 
         Raises:
             gymnasium.error.ResetNeeded: An environment must be reset before its next step.
