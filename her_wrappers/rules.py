@@ -27,9 +27,7 @@ class EvidenceLike(Protocol):
 class Violation:
     """One violation of a rule."""
 
-    # the violation in one sentence, without a period, with the values that were found, such as ``"step()
-    # returned reward -1, but compute_reward returns 0 for the same goals"``
-    message: str
+    message: str  # the violation in one sentence, without a period, with the values that were found
     place: str = ""  # place of the violation, such as ``"episode 0, step 3"``; may be empty
     subject: str = ""  # the element concerned, such as a key; each subject becomes a separate finding
     severity: Severity | None = None  # severity of this violation, or None for the severity of the rule
@@ -44,13 +42,9 @@ Check: TypeAlias = Callable[[Any], Iterator[Violation]]
 class Rule:
     """A requirement, and the function that finds its violations."""
 
-    # ``GE`` (environments), ``HB`` (replay buffers) or ``GD`` (diagnoses), and three digits, of which the
-    # first is the family
-    code: str
+    code: str  # such as ``"GE101"``; the first digit is the family
     name: str  # name of the rule in words, such as ``"reward-mismatch"``
-    # ``"error"`` if training data would be wrong or the run would crash, ``"warning"`` if this happens in
-    # some uses, ``"info"`` for a note
-    severity: Severity
+    severity: Severity  # error: training data would be wrong, or the run would crash; warning: in some uses
     meaning: str  # the fault in one sentence
     fix: str  # the fix in one line, without a period
     check: Check  # function that yields the violations
@@ -365,20 +359,10 @@ def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
             groups.setdefault(violation.subject, []).append(violation)
         for subject, group in groups.items():
             first = min(group, key=lambda each: SEVERITIES.index(each.severity or rule.severity))
-            findings.append(
-                Finding(
-                    rule.code,
-                    rule.name,
-                    first.severity or rule.severity,
-                    subject,
-                    first.place,
-                    first.message,
-                    rule.fix,
-                    rule.repair if first.repair is None else first.repair,
-                    caused_by="",
-                    count=len(group),
-                )
-            )
+            repair = rule.repair if first.repair is None else first.repair
+            texts = subject, first.place, first.message, rule.fix, repair
+            severity = first.severity or rule.severity
+            findings.append(Finding(rule.code, rule.name, severity, *texts, caused_by="", count=len(group)))
     return findings
 
 

@@ -64,14 +64,12 @@ def require_version(
     """Raise CorruptFileError unless ``content`` has this kind and version, or one from ``oldest`` on."""
     if content["kind"] != kind:
         raise CorruptFileError(f"{path} must contain {kind!r}, got {content['kind']!r}; pass another file")
-    found = content["version"]
-    if type(found) is not int:
-        raise TypeError(f"the version must be an integer, got {found!r}")
-    if not (version if oldest is None else oldest) <= found <= version:
+    found, known = content["version"], version if oldest is None else f"{oldest} to {version}"
+    if not (oldest or version) <= found <= version:
         fix = "update her-toolkit" if found > version else "use the her-toolkit that wrote the file"
         raise CorruptFileError(
             f"{path} has version {found} of the file format {kind!r}, but the installed her-toolkit reads "
-            f"only version {version if oldest is None else f'{oldest} to {version}'}; {fix}"
+            f"only version {known}; {fix}"
         )
 
 

@@ -149,14 +149,8 @@ class AsGoalEnv(_Repair):
         goal_space: spaces.Box,
         terminate_on_success: bool = False,
     ) -> None:
-        super().__init__(
-            env,
-            achieved_goal=achieved_goal,
-            sample_goal=sample_goal,
-            success=success,
-            goal_space=goal_space,
-            terminate_on_success=terminate_on_success,
-        )
+        functions = {"achieved_goal": achieved_goal, "sample_goal": sample_goal, "success": success}
+        super().__init__(env, **functions, goal_space=goal_space, terminate_on_success=terminate_on_success)
         self._achieved_goal, self._sample_goal, self._success = achieved_goal, sample_goal, success
         self._terminates = require_flag("terminate_on_success", terminate_on_success)
         self._goal_space = goal_space
