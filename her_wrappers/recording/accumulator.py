@@ -41,8 +41,8 @@ Flags: TypeAlias = Any
 class EpisodeAccumulator:
     """The open episodes of one environment or of ``num_envs`` environments.
 
-    Call `begin` to open episodes, `act` before every step of the environments, and `observe` after the step.
-    The step might change the array of actions, so `act` copies it. `observe` returns the episodes that ended.
+    Call `begin` to open episodes, `act` before every step, which might change the actions, and `observe`
+    after the step, which returns the episodes that ended.
     """
 
     def __init__(
@@ -152,10 +152,7 @@ class EpisodeAccumulator:
         return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
-        """Truncate the open episodes of environments ``which``, (N,) bool; after an interrupted step, all.
-
-        Return the closed episodes that have at least one step, or None if there are none.
-        """
+        """Truncate open episodes, all after an interrupted step; return those with steps, or None."""
         closed = self._every if which is None or self.is_moving else which
         if self.is_moving:
             self._is_ended = self._none
@@ -181,10 +178,7 @@ class EpisodeAccumulator:
                 yield leaf, was.reshape(shape), given.reshape(shape)
 
     def where(self, ahead: int | None) -> Where:
-        """Return a function from an index to a place, such as "at step 3 of environment 0".
-
-        ``ahead`` is added to the number of the current step; with None, the place is "at reset".
-        """
+        """Return a function from an index to a place, such as "at step 3 of environment 0" or "at reset"."""
 
         def place(i: int) -> str:
             step = "at reset" if ahead is None else f"at step {max(0, int(self.lengths[i])) + ahead}"

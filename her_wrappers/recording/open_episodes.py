@@ -52,10 +52,7 @@ class OpenEpisodes:
         info: Any,
         skip: Any,
     ) -> Episodes | None:
-        """Add a transition, or one of each of N environments; return ended episodes or None.
-
-        ``skip``, a bool, (N,) bool or None, marks environments whose row is a reset and not a transition.
-        """
+        """Add a transition, or N; return ended episodes or None. ``skip`` marks rows that are resets."""
         count = self._num_rows(obs)
         recorded = self._accumulator(count)
         if count is not None:
@@ -64,8 +61,7 @@ class OpenEpisodes:
         length = max(0, int(recorded.lengths[0]))
         number = as_reward(reward, length)
         if not abs(number) < FLOAT32_OVERFLOW:
-            got = f"got {number} at step {length}"
-            raise ValueError(f"{REWARD_RANGE}, {got}")
+            raise ValueError(f"{REWARD_RANGE}, got {number} at step {length}")
         flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
         last = final_observations(info) if any(flags) else None
         if skip is not None and _as_flag("skip", skip):
@@ -156,8 +152,7 @@ class OpenEpisodes:
         invalid = ~(np.abs(rewards.astype(np.float64)) < FLOAT32_OVERFLOW) & ~is_skipped
         if invalid.any():
             i = int(invalid.argmax())
-            got = f"got {rewards[i]} in environment {i}"
-            raise ValueError(f"{REWARD_RANGE}, {got}")
+            raise ValueError(f"{REWARD_RANGE}, got {rewards[i]} in environment {i}")
         self._require_room(int(lengths.max()))
         if skip is None and self._may_warn and self._just_ended.any():
             self._warn_of_resets(recorded, obs)

@@ -48,11 +48,7 @@ class Pending:
         return self._num_steps >= self._shard_size(shard_steps)
 
     def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending]:
-        """Return (episodes of the next shard, other pending episodes).
-
-        The shard gets the oldest episode, and later episodes with equal types of rewards and infos, until it
-        has at least ``shard_steps`` steps, or about `SHARD_BYTES` bytes.
-        """
+        """Return (episodes with equal dtypes for a shard, beginning with the oldest; all other episodes)."""
         size = self._shard_size(shard_steps)
         shard, rest = [], []
         for part in self.parts:
