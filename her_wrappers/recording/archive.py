@@ -357,9 +357,8 @@ class EpisodeArchive:
     def _require_own_process(self) -> None:
         if self._process not in {None, os.getpid()}:
             raise RuntimeError(
-                f"the archive {self.path} was opened before this process was forked. To write here, close "
-                "the archive in the original process, then create a new EpisodeArchive here. To read here, "
-                "call flush() in the original process before the fork"
+                f"the archive {self.path} was opened before this process was forked. To write here, close it "
+                "in the original process, then create a new one here. To read here, call flush() before that"
             )
 
 

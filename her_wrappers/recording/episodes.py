@@ -93,15 +93,10 @@ class Episodes(Sequence[Episode]):
         for name in ("terminated", "truncated"):
             flags = getattr(self, name)
             if flags.shape != lengths.shape or flags.dtype != np.bool_:
-                raise ValueError(
-                    f"{name} must be a bool array of shape {lengths.shape}, like lengths, got dtype "
-                    f"{flags.dtype} and shape {flags.shape}"
-                )
-        if len(self.reset_infos) not in {0, len(self)}:
-            raise ValueError(
-                f"reset_infos must have one dict for each of the {len(self)} episodes, or be empty, got "
-                f"{len(self.reset_infos)} dicts"
-            )
+                got = f"dtype {flags.dtype} and shape {flags.shape}"
+                raise ValueError(f"{name} must be a bool array of shape {lengths.shape}, got {got}")
+        if (count := len(self.reset_infos)) not in {0, len(self)}:
+            raise ValueError(f"reset_infos must have a dict for each of {len(self)} episodes, got {count}")
         require_numbers("rewards", self.rewards)
         steps = int(self.ends[-1])
         require_rows("rewards", self.rewards, steps)

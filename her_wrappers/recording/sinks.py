@@ -109,8 +109,7 @@ class Sinks:
         for name, call, takes_many in self._receivers:
             singles = [slice(i, i + 1) for i in range(len(episodes))]
             parts = [slice(0, len(episodes))] if takes_many else singles
-            while parts:
-                part = parts.pop(0)
+            for part in parts:
                 try:
                     call(episodes[part] if takes_many else episodes[part.start])
                 except Exception as error:
@@ -119,7 +118,7 @@ class Sinks:
                         errors.setdefault(name, error)
                         missing.update(numbers)
                     elif len(numbers) > 1:  # the sink added none of them
-                        parts = singles
+                        parts += singles
                     else:
                         skipped[part.start] = f"{name} rejected it: {error}"
         if skipped and not self.skipped:

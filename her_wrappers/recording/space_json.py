@@ -18,8 +18,6 @@ from her_wrappers.goals.interface import AnyEnv, env_spec, spaces_of
 
 SpaceJson: TypeAlias = dict[str, Any]
 
-MAX_REPR = 1000  # characters of the text of an argument that JSON cannot store exactly
-
 # Kinds of spaces without parts, and the attributes from which their constructors make an equal space.
 ATTRIBUTES = {
     "Box": ("dtype", "shape", "low", "high"),
@@ -81,7 +79,7 @@ class Source:
             env_class=type(env.unwrapped).__qualname__,
             max_episode_steps=getattr(spec, "max_episode_steps", None),
             kwargs=kwargs,
-            kwargs_as_text={name: repr(given[name])[:MAX_REPR] for name in given.keys() - kwargs.keys()},
+            kwargs_as_text={name: repr(given[name]) for name in given.keys() - kwargs.keys()},
         )
 
     @property
@@ -115,10 +113,7 @@ def _describe(space: spaces.Space[Any]) -> SpaceJson:
         return {"type": "Tuple", "spaces": [_describe(part) for part in space]}
     kind = next((name for name in ATTRIBUTES if isinstance(space, getattr(spaces, name))), None)
     if kind is None:
-        raise TypeError(
-            f"the space {space} cannot be stored as JSON; "
-            "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
-        )
+        raise TypeError(f"the space {space} cannot be stored as JSON; use {', '.join(ATTRIBUTES)}")
     described: SpaceJson = {"type": kind}
     for name in ATTRIBUTES[kind]:
         values = np.asarray(getattr(space, name))
