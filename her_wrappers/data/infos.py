@@ -1,11 +1,8 @@
 """Infos of single and of vector environments: functions that read Gymnasium's vector infos.
 
-An info ``k`` of N environments is an array ``infos["k"]`` with one row per environment. The mask
-``infos["_k"]``, (N,) bool, marks the environments that have the info; without a mask, all have it. In mode
-SAME_STEP, ``infos["final_obs"]`` has the last observations of the episodes that ended, as an array of dicts
-(Gymnasium's vector environments) or a dict of arrays (other environments), and ``infos["final_info"]`` has
-the last infos of these episodes. Infos that are a list of N dicts, as in Stable-Baselines3, are converted by
-`info_columns`.
+The info ``k`` is an array with a row for each of N environments; the mask ``_k``, (N,) bool, marks those that
+have it. In mode SAME_STEP, ``final_obs`` (an array of dicts or a dict of arrays) and ``final_info`` have the
+last observations and infos of episodes. `info_columns` converts a list of N dicts, as of Stable-Baselines3.
 """
 
 from __future__ import annotations

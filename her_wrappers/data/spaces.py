@@ -148,8 +148,7 @@ class SpaceSpec:
     ) -> Any:
         """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes; see `as_leaf`.
 
-        Messages call the owner of the arrays ``container``, such as ``"the episode"``. If ``tree`` may
-        contain NaN or infinite numbers, ``inspect`` is called with each float leaf and its array.
+        ``inspect`` is called with each float leaf and its array if one may have NaN or infinite numbers.
         """
         checked = []
         for leaf in self.leaves:

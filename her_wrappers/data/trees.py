@@ -142,8 +142,7 @@ def as_leaf(
 ) -> np.ndarray:
     """Return ``value``, called ``name`` in errors, as an array of the given shape and dtype.
 
-    An array of this shape and dtype is not copied. Raise ValueError if the shape differs, if the values are
-    not numbers, or if a cast changes one; with ``rounding``, floats may be rounded to a shorter float dtype.
+    ValueError if a cast changes a number; with ``rounding``, floats may be rounded to a shorter float dtype.
     """
     try:
         array = as_array(value)

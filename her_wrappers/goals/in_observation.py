@@ -69,13 +69,10 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
     """Return a clause such as ``"observation[2:4] is a linear function of desired_goal"``, or None.
 
     The search finds copies of the desired goal, and its difference, distance and direction from the achieved
-    goal, even if they are scaled, shifted or in a rotated frame. It also finds desired goals that are a
-    linear function of observation and achieved goal. A relation is fitted to half of the episodes and must be
-    exact in the other half. Components of the desired goal are ignored if they are a linear function of the
-    achieved goal in the same state, or equal in all episodes.
-
-    For continuous goals, the search needs at least 8 episodes, and at least twice as many episodes as a goal
-    has components. For goals of binary components, it needs about 24 episodes.
+    goal, even if they are scaled, shifted or in a rotated frame, and desired goals that are a linear function
+    of observation and achieved goal. A relation is fitted to half of the episodes and must be exact in the
+    other half. Goal components that are a linear function of the achieved goal, or constant, are ignored. The
+    search needs about 8 episodes, 24 for binary goals, and twice as many as a goal has components.
 
     ``observations`` are the recorded states, trees of (n, ...) arrays under the keys of a goal environment.
     ``episode``, (n,), has equal integers for states of the same episode.
@@ -237,12 +234,10 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
     """Return the name of achieved goals that other keys do not show, like ``"achieved_goal[0:2]"``, or None.
 
     A component is hidden if a function of the other keys, fitted to half of the episodes, does not predict it
-    in the other half, and one of three facts confirms this: states of different episodes, such as resets,
-    have equal observations, but different goals; or nearly equal observations, but different goals, and no
-    value is correlated with the goal; or, without a correlation, the goal does not move in most episodes,
-    while all other values change. Components that move little, or equal the desired goal, are not judged. The
-    result is None for images, without other keys, or with fewer than `MIN_EPISODES` episodes. The arguments
-    are those of `find_goal_in_observation`.
+    in the other half, and one of three facts confirms this: states of different episodes have equal
+    observations, but different goals; or nearly equal ones, and no value is correlated with the goal; or,
+    without a correlation, the goal does not move in most episodes, while all other values change. Components
+    that move little or equal the desired goal, images, and fewer than `MIN_EPISODES` are not judged.
     """
     order = episode.argsort(kind="stable")
     first = np.unique(episode[order], return_index=True)[1]

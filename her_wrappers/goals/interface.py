@@ -64,11 +64,10 @@ class GoalInterface:
         Raises:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
                 does not take three arguments, or a goal space, such as Text or Sequence, has no fixed shape.
-            ValueError: The observation space is not a Dict with the three goal keys and with goals of the
-                same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
-                of the goals but does not override ``compute_reward``, ``compute_terminated`` returns a wrong
-                shape, ``get_wrapper_attr`` of a wrapper raises, or a vector environment contains the same
-                environment object twice.
+            ValueError: The observation space is not a Dict with the three goal keys and equal goal spaces,
+                there is no ``compute_reward``, a wrapper changes the size of the goals but does not override
+                it, ``compute_terminated`` returns a wrong shape, ``get_wrapper_attr`` of a wrapper raises,
+                or a vector environment contains the same environment object twice.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
