@@ -15,6 +15,10 @@ from her_wrappers.goals.interface import layers, remedy_for_env, require_distinc
 from her_wrappers.recording.accumulator import EpisodeAccumulator
 from her_wrappers.recording.sinks import Sink, SinkError, Sinks
 from her_wrappers.support.arguments import require_count, require_keys
+from her_wrappers.support.user_warning import warn_user
+
+EXECUTED = frozenset({"intervene_action", "action_intervention", "teleop_action", "executed_action"})
+"""Names under which wrappers, such as those of HIL-SERL and LeRobot, return the action that was executed."""
 
 
 class _Recorder:
@@ -41,7 +45,8 @@ class _Recorder:
         for layer in layers(env):
             if isinstance(layer, _Recorder):
                 sinks.require_other(layer._sinks)  # noqa: SLF001 - same class
-        self._sinks, self._action_key = sinks, action_key
+        self._sinks, self._action_key, self._is_warned = sinks, action_key, False
+        self._ended, self._is_watched = 0, True  # number of episodes; whether infos are searched
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
         self._recorded = EpisodeAccumulator(*self._spaces, info_keys=keys, **options)
 
@@ -71,6 +76,8 @@ class _Recorder:
             observation, reward, terminated, truncated, info = result
             if self._action_key is not None:
                 recorded.replace_action(self._action_key, action, info)
+            elif self._is_watched and type(info) is dict and not EXECUTED.isdisjoint(info):
+                self._warn_of_action(action, info)
             episodes = recorded.observe(observation, reward, terminated, truncated, info)
         except BaseException as error:  # the environment may have taken a step that is not recorded
             try:
@@ -81,6 +88,10 @@ class _Recorder:
                 raise error from sink_error  # a KeyboardInterrupt
             raise
         if episodes is not None:
+            self._ended += len(episodes)
+            # The search takes 5 % of a step, so it is done in four episodes from each power of two on.
+            power = 1 << self._ended.bit_length() >> 1
+            self._is_watched = self._ended - power < 4 and not self._is_warned
             self._sinks.deliver(episodes, result)
         return result
 
@@ -91,6 +102,18 @@ class _Recorder:
             if space is not known and not SpaceSpec.of(name, known).same_arrays(SpaceSpec.of(name, space)):
                 fix = "create a new recorder for the new space"
                 raise ValueError(f"the {name} space changed from {known} to {space}; {fix}")
+
+    def _warn_of_action(self, action: Any, info: Any) -> None:
+        """Warn once if an info contains an executed action that differs from the recorded action."""
+        for name in EXECUTED & set(info):
+            executed, given = np.asarray(info[name]), np.asarray(action)
+            mask = info.get(f"_{name}", slice(None))
+            if executed.shape == given.shape and not np.array_equal(executed[mask], given[mask]):
+                self._is_warned, self._is_watched = True, False
+                warn_user(
+                    f"info[{name!r}] differs from the recorded action; if it was executed instead, pass "
+                    f"action_key={name!r}, or put the recorder inside of the wrapper that replaces actions"
+                )
 
     def close(self, **kwargs: Any) -> None:
         """Pass the open episodes to the sinks as truncated, and close the environment.

@@ -63,6 +63,32 @@ def test_the_executed_action_is_recorded(mode):
         np.testing.assert_array_equal(episode.actions[~executed], [[0.25, 0.125]] * (~executed).sum())
 
 
+@pytest.mark.parametrize("mode", [None, AutoresetMode.NEXT_STEP])
+def test_without_the_key_a_warning_names_it_if_the_actions_differ(mode):
+    _, step = taken_over(mode)
+    for action in ((0, 0), (0, 0), (0.5, -3 / 20), (0, 0), (0, 0)):  # the third step executes this action
+        step(*action)
+    with pytest.warns(UserWarning, match="pass action_key='intervene_action'"):
+        step(0, 0)
+
+
+@pytest.mark.parametrize("first", [5, 20])
+def test_a_person_who_takes_over_in_later_episodes_is_found_too(first):
+    """Infos are searched in the first episodes and in a decreasing share of later ones, not in each."""
+    recorder, step = taken_over(None, max_episode_steps=1)
+
+    def play(episodes, steps):
+        for episode in range(episodes):
+            recorder.reset(seed=episode)
+            recorder.env.steps = steps
+            step(0, 0)
+
+    play(first, steps=0)
+    with pytest.warns(UserWarning, match="intervene_action") as caught:
+        play(2 * first, steps=2)  # a person takes over in the third step
+    assert len(caught) == 1
+
+
 def test_actions_of_several_arrays_and_wrong_values_are_errors():
     env = Other()
     env.action_space = spaces.Tuple([env.action_space, spaces.Discrete(2)])
