@@ -32,11 +32,9 @@ def rotated(vector, angle):
     [
         (lambda a, d: d, "{} is a linear function of desired_goal"),
         (lambda a, d: d - a, "{} is a linear function of desired_goal and achieved_goal"),
-        (lambda a, d: 2 * (a - d) + 1, "{} is a linear function of desired_goal and achieved_goal"),
         (lambda a, d: np.linalg.norm(d - a), "the distance of desired_goal and achieved_goal"),
         (lambda a, d: d[0] - a[1], "is a linear function of desired_goal and achieved_goal"),
         (lambda a, d: np.arctan2(*(d - a)[::-1]), "of the direction from achieved_goal to desired_goal"),
-        (lambda a, d: 0.3 * d[0] - 0.7 * d[1] + a[0], "is a linear function of desired_goal and"),
         (lambda a, d: rotated(d - a, 5 * a[0]), "{} is the desired_goal relative to the achieved_goal"),
     ],
 )
