@@ -5,8 +5,7 @@ A file is a zip of uncompressed ``.npy`` members, so ``numpy.load`` can read it 
 
     a.npy  b.npy ..  header.json  directory of the zip
 
-The directory of the zip has the name, size and checksum of each member, which show damage. Nothing is
-unpickled, and no array is allocated that is larger than the file.
+The checksums in the directory of the zip show damage. Nothing is unpickled.
 """
 
 from __future__ import annotations

@@ -227,10 +227,7 @@ class FlattenGoalObservation(_Repair):
         flat = {key: spaces.flatten_space(self._spaces[key]) for key in self._flat_keys}
         for key, space in flat.items():
             if not isinstance(space, spaces.Box):
-                raise TypeError(
-                    f"the space of {key!r} must have a fixed size, got {self._spaces[key]}; "
-                    "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
-                )
+                raise TypeError(f"the space of {key!r} must have a fixed size, got {self._spaces[key]}")
         self.observation_space = spaces.Dict({**self._spaces, **flat})
         if env.has_wrapper_attr("compute_terminated"):
             self.compute_terminated = partial(self._call, "compute_terminated")

@@ -235,7 +235,7 @@ class EpisodeArchive:
 
     @property
     def source(self) -> Source | None:
-        """Description of the environment; None if the archive was never opened with ``env``."""
+        """Description of the environment; None if the archive was created without ``env``."""
         return self._state.manifest.source
 
     @property
@@ -245,12 +245,12 @@ class EpisodeArchive:
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
-        """Observation space of one environment; None if the archive was never opened with ``env``."""
+        """Observation space of one environment; None if the archive was created without ``env``."""
         return None if self.source is None else self.source.spaces[0]
 
     @property
     def action_space(self) -> spaces.Space[Any] | None:
-        """Action space of one environment; None if the archive was never opened with ``env``."""
+        """Action space of one environment; None if the archive was created without ``env``."""
         return None if self.source is None else self.source.spaces[1]
 
     def __iter__(self) -> Iterator[Episode]:
@@ -291,7 +291,7 @@ class EpisodeArchive:
                 yield episodes
 
     def _open_for_writing(self, source: Source | None) -> None:
-        """Lock the folder, and read or create its manifest; do nothing if this object has the lock."""
+        """Lock the folder, and read or create its manifest, unless this object has the lock."""
         self._require_own_process()
         if self._writer_lock is not None and self._writer_lock.is_locked:
             return

@@ -131,10 +131,9 @@ class OpenEpisodes:
             raise ValueError("obs must have a row for each environment, got 0 rows")
         if recorded is not None and recorded.lengths.max() > 0:
             opened = "a single environment" if recorded.is_single else f"{recorded.num_envs} environments"
-            given = "a single environment (no leading axis)" if count is None else f"{count} environments"
             raise ValueError(
-                f"obs is from {given}, but the open episodes are from {opened}; call truncate_open_episode() "
-                "before you add transitions of another number of environments"
+                f"obs must be from {opened}, like the open episodes; call truncate_open_episode() before you "
+                "add transitions of another number of environments"
             )
         self._recorded = EpisodeAccumulator(*self._spaces, count, info_keys=self._info_keys)
         self._just_ended = np.zeros(count or 1, bool)

@@ -22,18 +22,13 @@ EXECUTED = frozenset({"intervene_action", "action_intervention", "teleop_action"
 
 
 class _Recorder:
-    """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`: ``step``, ``truncate`` and ``close``."""
+    """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`."""
 
     env: Any
     _sinks: Sinks
 
     def _record(
-        self,
-        env: Any,
-        sinks: Sinks,
-        info_keys: Iterable[str],
-        action_key: str | None,
-        **options: Any,
+        self, env: Any, sinks: Sinks, info_keys: Iterable[str], action_key: str | None, **options: Any
     ) -> None:
         """Prepare recording of ``env``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:

@@ -1,8 +1,4 @@
-"""Shards: many episodes in one file of arrays, which ``numpy.load`` can read.
-
-The arrays are the fields of `Episodes`, with names such as ``observations/achieved_goal`` and
-``infos/is_success``. The header of the file describes how the arrays form nested dicts and tuples.
-"""
+"""Shards: the fields of `Episodes` in one file of arrays, such as ``observations/achieved_goal``."""
 
 from __future__ import annotations
 
