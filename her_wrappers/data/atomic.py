@@ -1,16 +1,19 @@
 """Atomic replacement of files, and locks against a second writer."""
 
 import contextlib
+import glob
 import io
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, Timeout
 
 PART = ".her-part"  # suffix of the name of a file that is being written
+LEFTOVER_AGE = 3600.0  # seconds without a change after which an unfinished file is deleted
 
 
 class InUseError(OSError):
@@ -25,6 +28,11 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
         kind = IsADirectoryError if target.is_dir() else OSError
         raise kind(f"cannot write {target}, since it is a folder or device; choose another path")
     name = target.name[:200]  # file names have at most 255 characters
+    leftovers = target.parent.glob(f"{glob.escape(name)}.????????{PART}") if target.exists() else ()
+    for leftover in leftovers:
+        with contextlib.suppress(OSError):  # for example, another writer has just renamed it
+            if time.time() - leftover.lstat().st_mtime > LEFTOVER_AGE:
+                leftover.unlink()
     part = target.with_name(f"{name}.{secrets.token_hex(4)}{PART}")
     try:
         with part.open("x+b") as file:

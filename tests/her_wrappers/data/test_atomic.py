@@ -2,11 +2,12 @@
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from her_wrappers.data.atomic import replacement
+from her_wrappers.data.atomic import LEFTOVER_AGE, replacement
 from tests.support.archived_episodes import files
 
 
@@ -41,6 +42,17 @@ def test_an_error_leaves_the_old_file_and_no_other(tmp_path, error):
         fail()
     assert path.read_bytes() == b"whole"
     assert files(tmp_path) == ["file"]
+
+
+def test_the_unfinished_file_of_a_killed_writer_is_deleted_after_an_hour(tmp_path):
+    write(tmp_path / "file", b"old")
+    names = ["file.0123abcd.her-part", "file.4567abcd.her-part", "other.0123abcd.her-part", "file.part"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"much that was written before a kill")
+        if name != names[1]:
+            os.utime(tmp_path / name, (time.time() - LEFTOVER_AGE - 10,) * 2)
+    write(tmp_path / "file", b"new")
+    assert files(tmp_path) == ["file", *sorted(names[1:])]
 
 
 def test_a_link_is_followed_and_a_folder_is_an_error(tmp_path):
