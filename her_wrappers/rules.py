@@ -1,9 +1,4 @@
-"""Rules, findings and reports: the engine of `check_goal_env`, `check_replay` and `diagnose`.
-
-Each of these three functions is a suite: it collects evidence, such as a recorded run, and applies rules. A
-rule is a function of the evidence that yields violations; a `RuleSet` turns the violations into findings, and
-a `Report` shows the findings.
-"""
+"""Rules, findings and reports: the engine of `check_goal_env`, `check_replay` and `diagnose`."""
 
 from __future__ import annotations
 
@@ -19,8 +14,6 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """All severities, in the order of a report."""
 
-GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
-
 
 class EvidenceLike(Protocol):
     """The recorded facts that the rules of a suite judge."""
@@ -34,9 +27,7 @@ class EvidenceLike(Protocol):
 class Violation:
     """One violation of a rule."""
 
-    # the violation in one sentence, without a period, with the values that were found, such as ``"step()
-    # returned reward -1, but compute_reward returns 0 for the same goals"``
-    message: str
+    message: str  # the violation in one sentence, without a period, with the values that were found
     place: str = ""  # place of the violation, such as ``"episode 0, step 3"``; may be empty
     subject: str = ""  # the element concerned, such as a key; each subject becomes a separate finding
     severity: Severity | None = None  # severity of this violation, or None for the severity of the rule
@@ -51,13 +42,9 @@ Check: TypeAlias = Callable[[Any], Iterator[Violation]]
 class Rule:
     """A requirement, and the function that finds its violations."""
 
-    # ``GE`` (environments), ``HB`` (replay buffers) or ``GD`` (diagnoses), and three digits, of which the
-    # first is the family
-    code: str
+    code: str  # such as ``"GE101"``; the first digit is the family
     name: str  # name of the rule in words, such as ``"reward-mismatch"``
-    # ``"error"`` if training data would be wrong or the run would crash, ``"warning"`` if this happens in
-    # some uses, ``"info"`` for a note
-    severity: Severity
+    severity: Severity  # error: training data would be wrong, or the run would crash; warning: in some uses
     meaning: str  # the fault in one sentence
     fix: str  # the fix in one line, without a period
     check: Check  # function that yields the violations
@@ -240,7 +227,7 @@ class Report:
 
         place = "" if location is None else f"file={attribute(location[0])},line={location[1]},"
         return "\n".join(
-            f"::{GITHUB_LEVELS[finding.severity]} {place}"
+            f"::{'notice' if finding.severity == 'info' else finding.severity} {place}"
             f"title={attribute(f'{finding.code} {finding.name}')}::"
             + data(f"{self.target}: {finding.description} Fix: {finding.fix}")
             for finding in self.findings
@@ -250,12 +237,9 @@ class Report:
 class RuleSet(Mapping[str, Rule]):
     """The rules of a suite, by code.
 
-    Reports sort the findings of a severity by the first digit of their codes, in the order ``families``.
-
-    A finding that another finding explains is hidden. Each of ``chains`` is a sequence of groups of rules; a
-    group is a str of codes or prefixes of codes, separated by spaces. A finding hides the findings of all
-    later groups of its chain: with the chain ``("GE4", "GE501 GE502")``, a finding of GE401 hides those of
-    GE501 and GE502. Findings that are hidden themselves hide others, too.
+    Reports sort the findings of a severity by the first digit of their codes, in the order ``families``. A
+    finding hides the findings of all later groups of its chain: with the chain ``("GE4", "GE501 GE502")``,
+    one of GE401 hides those of GE501 and GE502. Findings that are hidden themselves hide others, too.
     """
 
     def __init__(self, families: str = "0123456789", chains: Sequence[Sequence[str]] = ()) -> None:
@@ -285,10 +269,7 @@ class RuleSet(Mapping[str, Rule]):
         right: str = "",
         **options: Any,
     ) -> Callable[[Check], Check]:
-        """Return a decorator that registers a function as the check of a new `Rule` with these fields.
-
-        The default of ``name`` is the name of the function with hyphens, that of ``meaning`` its docstring.
-        """
+        """Return a decorator; ``name`` and ``meaning`` default to the function's name and docstring."""
 
         def add(check: Check) -> Check:
             self._hidden.clear()
@@ -322,11 +303,7 @@ class RuleSet(Mapping[str, Rule]):
         ]
 
     def judge(self, evidence: EvidenceLike, rules: Iterable[Rule]) -> list[Finding]:
-        """Return the findings of ``rules``, errors first, except findings that another finding hides.
-
-        Rules that are not in ``rules`` are applied only if they can hide a finding; their own findings are
-        not returned.
-        """
+        """Return the findings of ``rules``, errors first, except those that a finding of any rule hides."""
         selected = {rule.code: rule for rule in rules}
         findings = apply_rules(selected.values(), evidence)
         codes = {finding.code for finding in findings}
@@ -337,11 +314,7 @@ class RuleSet(Mapping[str, Rule]):
         return self.in_order(finding for finding in findings if finding.code in selected)
 
     def without_hidden(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Return the findings that no other finding hides.
-
-        A finding that hides a more severe finding is returned with that higher severity, so that a warning
-        never hides an error.
-        """
+        """Return the findings that no other one hides; a warning that hides an error becomes an error."""
         hidden_by = {each.code: self._hidden_by(each.code) for each in findings}
         hidden = set[str]().union(*hidden_by.values())
         kept = []
@@ -355,18 +328,13 @@ class RuleSet(Mapping[str, Rule]):
     def _hidden_by(self, code: str) -> set[str]:
         """Return the codes of the rules whose findings a finding of the rule ``code`` hides."""
         if code not in self._hidden:
-            found, new = set[str](), {code}
-            while new:
-                new = {hidden for each in new for hidden in self._next_hidden(each)} - found
-                found |= new
-            self._hidden[code] = found
+            found = set[str]()
+            for chain in self._chains:
+                places = (i for i, family in enumerate(chain) if code.startswith(family))
+                later = tuple(itertools.chain.from_iterable(chain[next(places, len(chain)) + 1 :]))
+                found.update(each for each in self if each.startswith(later))
+            self._hidden[code] = found.union(*map(self._hidden_by, found))
         return self._hidden[code]
-
-    def _next_hidden(self, code: str) -> Iterator[str]:
-        for chain in self._chains:
-            places = (i for i, family in enumerate(chain) if code.startswith(family))
-            later = tuple(itertools.chain.from_iterable(chain[next(places, len(chain)) + 1 :]))
-            yield from (each for each in self if later and each.startswith(later))
 
     def in_order(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return findings sorted by severity, errors first, then by family, code and subject."""
@@ -392,20 +360,10 @@ def apply_rules(rules: Iterable[Rule], evidence: EvidenceLike) -> list[Finding]:
             groups.setdefault(violation.subject, []).append(violation)
         for subject, group in groups.items():
             first = min(group, key=lambda each: SEVERITIES.index(each.severity or rule.severity))
-            findings.append(
-                Finding(
-                    rule.code,
-                    rule.name,
-                    first.severity or rule.severity,
-                    subject,
-                    first.place,
-                    first.message,
-                    rule.fix,
-                    rule.repair if first.repair is None else first.repair,
-                    caused_by="",
-                    count=len(group),
-                )
-            )
+            repair = rule.repair if first.repair is None else first.repair
+            texts = subject, first.place, first.message, rule.fix, repair
+            severity = first.severity or rule.severity
+            findings.append(Finding(rule.code, rule.name, severity, *texts, caused_by="", count=len(group)))
     return findings
 
 

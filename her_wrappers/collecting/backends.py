@@ -1,16 +1,7 @@
 """Backends, which run the workers of a `Collector` in this process or in other processes on this machine.
 
-The module `ray_backend` contains the backend for a Ray cluster. All backends run the same class, `Worker`,
-and have the same methods:
-
-- ``start(worker)`` starts the worker with the number ``worker``. If this worker runs already, a new worker
-  without tasks replaces it.
-- ``submit(worker, task, state)`` submits a task and the pickled state of the policy (None for the
-  initial state). A worker runs its tasks in the order of submission.
-- ``receive(timeout)`` waits until a worker has completed a task or is lost. The method returns the number of
-  the worker, and the result of `Worker.run` or, if the worker is lost, None. After ``timeout`` seconds, the
-  method returns None.
-- ``close()`` stops all workers.
+The backends here and in `ray_backend` have the same methods. A worker runs its tasks in the order of
+submission, each with a pickled state of the policy (None for the initial state).
 """
 
 from __future__ import annotations
@@ -49,7 +40,7 @@ class LocalBackend:
         self._workers[worker] = Worker(self._setup)
 
     def submit(self, worker: int, task: Task, state: bytes | None) -> None:
-        """Append a task to the queue that all workers share."""
+        """Append a task to the queue of all workers."""
         self._tasks.append((worker, task, state))
 
     def receive(self, timeout: float) -> tuple[int, bytes | None] | None:
@@ -64,10 +55,7 @@ class LocalBackend:
 
 
 class ProcessBackend:
-    """Workers in processes of their own on this machine.
-
-    Each is a new Python interpreter, and exits when the socket that connects it to this process is closed.
-    """
+    """Workers that are new Python interpreters, which exit when their socket to this process is closed."""
 
     def __init__(self, setup: Setup) -> None:
         if os.name != "posix":
@@ -135,11 +123,7 @@ _PROGRAM = (
 
 
 def run_worker(file_number: int) -> None:
-    """Play rounds in a worker process until the learner's process closes the connection or ends.
-
-    The first message is a pickled `Setup`, each further one a pickled (`Task`, policy state or None), and the
-    last one is empty.
-    """
+    """Play rounds: the first message is a `Setup`, each further one a task and state, the last one empty."""
     link = connection.Connection(file_number)
     messages: SimpleQueue[bytes] = SimpleQueue()
 

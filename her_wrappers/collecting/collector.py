@@ -258,10 +258,7 @@ class Collector:
         self._state = _PolicyState(_pickle("state", state), self._next - 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state from which a new collector with equal arguments continues with the same episodes.
-
-        The state has the number of the next round, the policy states of two rounds, and some arguments.
-        """
+        """Return the state from which a new collector with equal arguments continues with equal episodes."""
         states = self._submitted.get(self._next, self._state), self._state
         return {
             **self._identity,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from typing import Any
 
 from her_wrappers.collecting.worker import Setup, Task, Worker
-
-TIMEOUT = 5.0  # seconds within which a Ray cluster must accept a connection
 
 
 class RayBackend:
@@ -62,11 +59,7 @@ class RayBackend:
 
 
 def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
-    """Return the module ``ray``, initialized, and whether the caller has to shut Ray down.
-
-    Ray is started on this machine, even if another instance runs there, if neither ``address`` nor the
-    environment variable ``RAY_ADDRESS`` is given, and the program has not initialized Ray.
-    """
+    """Return the module ``ray``, initialized, and whether the caller has to shut Ray down."""
     try:
         import ray  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
@@ -84,14 +77,6 @@ def init_ray(address: str | None, num_cpus: int) -> tuple[Any, bool]:
             _node_ip_address="127.0.0.1",
         )
         return ray, True
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdecimal():  # if no server answers, Ray would wait for a minute
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
-        except OSError as error:
-            raise ConnectionError(
-                f"no Ray cluster answers at {address!r} ({error}); start a cluster with `ray start --head`"
-            ) from error
     try:
         ray.init(address=address, logging_level=logging.WARNING)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others

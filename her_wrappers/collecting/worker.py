@@ -1,7 +1,4 @@
-"""Worker: plays the episodes of a round, which depend only on seed, worker, round and policy state.
-
-All backends run this code, in this process or in others, so all backends return the same episodes.
-"""
+"""Worker: plays the episodes of a round, which depend only on seed, worker, round and policy state."""
 
 from __future__ import annotations
 

@@ -5,9 +5,7 @@ import glob
 import io
 import os
 import secrets
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,19 +22,11 @@ class InUseError(OSError):
 
 @contextlib.contextmanager
 def replacement(path: str | os.PathLike[str]) -> Iterator[io.BufferedRandom]:
-    """Yield an empty file, which replaces the file at ``path`` at the end of the ``with`` block.
-
-    After an error, ``path`` is unchanged. If ``path`` is a link, its target is replaced.
-    """
+    """Yield an empty file, which replaces the file (or target of a link) ``path`` unless an error occurs."""
     target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"cannot write the file {target}, since it is a folder; choose another path")
-    if target.is_char_device() or target.is_block_device():  # such as /dev/null, which root could replace
-        with tempfile.TemporaryFile() as file, target.open("wb") as device:
-            yield file
-            file.seek(0)
-            shutil.copyfileobj(file, device)
-        return
+    if target.is_dir() or target.is_char_device() or target.is_block_device():  # root could replace /dev/null
+        kind = IsADirectoryError if target.is_dir() else OSError
+        raise kind(f"cannot write {target}, since it is a folder or device; choose another path")
     name = target.name[:200]  # file names have at most 255 characters
     leftovers = target.parent.glob(f"{glob.escape(name)}.????????{PART}") if target.exists() else ()
     for leftover in leftovers:

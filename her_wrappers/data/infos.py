@@ -1,11 +1,8 @@
 """Infos of single and of vector environments: functions that read Gymnasium's vector infos.
 
-An info ``k`` of N environments is an array ``infos["k"]`` with one row per environment. The mask
-``infos["_k"]``, (N,) bool, marks the environments that have the info; without a mask, all have it. In mode
-SAME_STEP, ``infos["final_obs"]`` has the last observations of the episodes that ended, as an array of dicts
-(Gymnasium's vector environments) or a dict of arrays (other environments), and ``infos["final_info"]`` has
-the last infos of these episodes. Infos that are a list of N dicts, as in Stable-Baselines3, are converted by
-`info_columns`.
+The info ``k`` is an array with a row for each of N environments; the mask ``_k``, (N,) bool, marks those that
+have it. In mode SAME_STEP, ``final_obs`` (an array of dicts or a dict of arrays) and ``final_info`` have the
+last observations and infos of episodes. `info_columns` converts a list of N dicts, as of Stable-Baselines3.
 """
 
 from __future__ import annotations
@@ -61,10 +58,7 @@ def info_mask(infos: Mapping[str, Any], key: str, num_envs: int) -> np.ndarray:
 
 
 def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: Where) -> InfoBatch | None:
-    """Return the info ``key`` of all N environments, or None if no environment has it.
-
-    Raise ValueError if an environment in ``required``, (N,) bool, lacks the info, or an array is not valid.
-    """
+    """Return the info ``key``, or None; ValueError if an environment in ``required``, (N,) bool, lacks it."""
     count = len(required)
     present = info_mask(infos, key, count)
     missing = np.flatnonzero(required & ~present)
@@ -86,10 +80,7 @@ def info_batch(key: str, infos: Mapping[str, Any], required: np.ndarray, where: 
 
 
 def info_row(infos: Any, i: int, num_envs: int) -> dict[str, Any]:
-    """Return the info dict of environment ``i``, without keys that begin with ``_`` or ``final_``.
-
-    A value without one row per environment, such as a total number of steps, belongs to every environment.
-    """
+    """Return the info dict of environment ``i``; a value without one row per environment belongs to all."""
     found: dict[str, Any] = {}
     for key, value in infos.items() if isinstance(infos, dict) else ():
         try:
@@ -124,11 +115,9 @@ def _final_name(infos: Any) -> str | None:
 
 
 def info_columns(infos: Any, num_envs: int, keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the infos of N environments in Gymnasium's format, one dict of arrays and masks.
+    """Return the infos of N environments in Gymnasium's format; of a list of N dicts, only ``keys``.
 
-    A dict is returned unchanged; None becomes an empty dict. Of a list of N dicts, the result has ``keys``
-    and, if a dict has one of `FINAL_NAMES`, ``final_obs`` and ``final_info``. The values of ``final_info``
-    come from the key ``final_info`` of each dict or, as in Stable-Baselines3, from the dict itself.
+    If a dict in the list has one of `FINAL_NAMES`, the result has ``final_obs`` and ``final_info``.
     """
     if isinstance(infos, Mapping) or infos is None:
         return infos or {}

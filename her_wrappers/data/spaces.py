@@ -1,9 +1,4 @@
-"""SpaceSpec: the arrays that make up an element of a Gymnasium space.
-
-An element of a Dict or Tuple space is a tree: nested dicts and tuples whose leaves are arrays. A path is a
-tuple of the keys of dicts and positions in tuples that lead to a leaf, ``()`` if the space itself is a leaf.
-A `SpaceSpec` reads the paths, shapes and dtypes once, so that later calls do not recurse through the space.
-"""
+"""SpaceSpec: the arrays in an element of a space, read once, so that no call recurses through the space."""
 
 from __future__ import annotations
 
@@ -153,8 +148,7 @@ class SpaceSpec:
     ) -> Any:
         """Return ``tree`` as (rows, ...) arrays of the space's shapes and dtypes; see `as_leaf`.
 
-        Messages call the owner of the arrays ``container``, such as ``"the episode"``. If ``tree`` may
-        contain NaN or infinite numbers, ``inspect`` is called with each float leaf and its array.
+        ``inspect`` is called with each float leaf and its array if one may have NaN or infinite numbers.
         """
         checked = []
         for leaf in self.leaves:

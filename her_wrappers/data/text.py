@@ -8,8 +8,6 @@ from typing import TypeVar
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.data.atomic import open_regular
 
-MAX_TEXT = 2**23  # bytes of a file; limits the time to read it
-
 SB3_METRICS = {
     "time/total_timesteps": "env_steps",
     "rollout/success_rate": "collected_success",
@@ -26,10 +24,8 @@ Content = TypeVar("Content")
 def parse_file(path: Path, parse: Callable[[str], Content], expected: str) -> Content:
     """Return ``parse(text)`` of a UTF-8 file, or raise CorruptFileError: the file is not ``expected``."""
     with open_regular(path) as file:
-        content = file.read(MAX_TEXT + 1)
+        content = file.read()
     with as_corrupt(f"{path} is damaged, or is not {expected}"):
-        if len(content) > MAX_TEXT:
-            raise ValueError(f"the file has more than {MAX_TEXT} bytes")
         return parse(content.decode("utf-8-sig"))
 
 
@@ -40,10 +36,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def read_progress(path: Path) -> list[dict[str, float]]:
-    """Return the rows of a ``progress.csv`` as dicts from column to number, or raise CorruptFileError.
-
-    In a log of Stable-Baselines3, each row with a success rate counts as an evaluation.
-    """
+    """Return the rows of a ``progress.csv``, also of Stable-Baselines3, as dicts from column to number."""
     with as_corrupt(f"{path} is damaged, or is not the log of a run"):
         rows = read_rows(path)
         if any("time/total_timesteps" in row for row in rows):

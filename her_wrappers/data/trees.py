@@ -1,8 +1,4 @@
-"""Trees: nested dicts and tuples, such as the elements of Gymnasium's Dict and Tuple spaces.
-
-The leaves of a tree are the values in it that are not dicts or tuples, mostly arrays. The path of a leaf has
-the keys of the dicts and the positions in the tuples that contain it; a single array has the path ``()``.
-"""
+"""Trees: nested dicts and tuples of leaves, mostly arrays; a path has the keys that lead to a leaf."""
 
 from __future__ import annotations
 
@@ -62,10 +58,7 @@ def tuple_like(original: tuple[Any, ...], parts: Iterable[Any]) -> Any:
 
 
 def concatenate_trees(name: str, trees: Sequence[Tree]) -> Tree:
-    """Concatenate trees of (n, ...) arrays along the first axis; a single tree is not copied.
-
-    Raise ValueError for other keys or shapes, or if the common dtype of arrays cannot hold all values.
-    """
+    """Concatenate trees of (n, ...) arrays; ValueError if keys or shapes differ, or values would change."""
     first = trees[0]
     if len(trees) == 1:
         return first
@@ -126,11 +119,7 @@ def _keys(tree: dict[str, Tree] | tuple[Tree, ...]) -> list[Any]:
 
 
 def as_array(value: Any) -> np.ndarray:
-    """Convert an array, a torch tensor on any device, or nested lists to a NumPy array.
-
-    Raise TypeError for a sparse tensor, RuntimeError for a tensor whose conjugate bit is set, and ValueError
-    for nested lists of different lengths.
-    """
+    """Convert an array, a torch tensor on any device, or nested lists of one length to a NumPy array."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         if value.is_floating_point() and value.element_size() < 4:  # NumPy has no bfloat16
@@ -153,8 +142,7 @@ def as_leaf(
 ) -> np.ndarray:
     """Return ``value``, called ``name`` in errors, as an array of the given shape and dtype.
 
-    An array of this shape and dtype is not copied. Raise ValueError if the shape differs, if the values are
-    not numbers, or if a cast changes one; with ``rounding``, floats may be rounded to a shorter float dtype.
+    ValueError if a cast changes a number; with ``rounding``, floats may be rounded to a shorter float dtype.
     """
     try:
         array = as_array(value)
@@ -208,10 +196,7 @@ _IMMUTABLE = (np.generic, int, float, str, type(None))  # a tuple, since `isinst
 
 
 def copy_tree(value: Any) -> Any:
-    """Return a copy of a tree; the arrays in the copy share no memory with ``value`` or with each other.
-
-    Lists are copied too. An object that cannot be copied, such as a lock in an info, is kept as it is.
-    """
+    """Return a copy of a tree, also of its lists; an object that cannot be copied is kept as it is."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.copy()
     if isinstance(value, _IMMUTABLE):

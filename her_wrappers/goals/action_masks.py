@@ -20,10 +20,7 @@ MASKS = (MASK, "action_masks", "mask")
 
 
 def find_masks(env: Any, observation: Any, info: Any, names: Sequence[str] = MASKS) -> list[np.ndarray]:
-    """Return the masks of valid discrete actions, vectors of 0 and 1, in observation and info.
-
-    The result of the environment's method ``action_masks``, as for sb3-contrib, is a mask too.
-    """
+    """Return the masks, vectors of 0 and 1, in observation, info and the method ``action_masks``."""
     space, found = env.action_space, []
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return []

@@ -35,7 +35,7 @@ FORMS = "an id, module:id, module:Class, module:function or path/to/file.py:Clas
 
 
 class BrokenModuleError(RuntimeError):
-    """An error was raised while a module was imported or an environment was made."""
+    """The code of a module or an environment raised an error."""
 
 
 class EnvNameError(ValueError):
@@ -53,11 +53,7 @@ def present_folder() -> Iterator[None]:
 
 
 def find_env(name: str) -> str | EnvFactory:
-    """Return the registered id, class or function that ``name``, one of `FORMS`, refers to.
-
-    An id without a module is returned unchecked. Raise BrokenModuleError if the import raises, and
-    EnvNameError if the module does not exist or does not have the environment.
-    """
+    """Return the class, function or id that ``name`` refers to; an id without a module is not checked."""
     origin, colon, attribute = name.rpartition(":")
     if not colon:
         if not name.endswith(".py"):
@@ -76,7 +72,7 @@ def find_env(name: str) -> str | EnvFactory:
     if is_other_class or not callable(found):
         raise EnvNameError(
             f"{name} must be a registered id, a subclass of gymnasium.Env, or a function that returns an "
-            f"environment, got {found!r}{_task_hint(found)}"
+            f"environment, got {found!r}"
         )
     return found  # type: ignore[no-any-return] # any callable
 
@@ -94,9 +90,7 @@ def make_env(name: str, /, *, disable_env_checker: bool | None = None, **options
     if (simulator := getattr(env, "simulator", None)) is not None:
         env = simulator.as_env()
     if not isinstance(env, gym.Env):
-        raise EnvNameError(
-            f"{name} must make a single gymnasium.Env, got {type(env).__name__}{_task_hint(type(env))}"
-        )
+        raise EnvNameError(f"{name} must make a single gymnasium.Env, got {type(env).__name__}")
     return env
 
 
@@ -124,10 +118,7 @@ def _make(function: EnvFactory, /, **options: Any) -> Any:
 
 
 def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any:
-    """Call ``factory`` with options and return the environment; ``name`` is for error messages.
-
-    Raise EnvNameError for an unknown environment or option, BrokenModuleError if its code or import raises.
-    """
+    """Return ``factory(**options)``, or raise EnvNameError or BrokenModuleError about ``name``."""
     try:
         with present_folder():
             return factory(**options)
@@ -140,12 +131,6 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
         if not isinstance(error, gym.error.Error | TypeError | ValueError):
             raise
         reason = str(error).rstrip(".")
-        package = name.partition("/")[0]  # usually, the namespace is the name of the package
-        if isinstance(error, gym.error.NamespaceNotFound) and find_spec(package):
-            raise EnvNameError(
-                f"cannot make {name}: the namespace {package!r} is not registered; if the package {package} "
-                f"registers it, use {package}:{name}"
-            ) from error
         for package, (ids, install) in PACKAGES.items():
             if re.match(ids, name) and isinstance(error, gym.error.NameNotFound):
                 reason = f"it belongs to the package {package}, which "
@@ -159,10 +144,7 @@ def call_factory(name: str, factory: EnvFactory, options: dict[str, Any]) -> Any
 def make_vector_env(
     name: str, num_envs: int, max_episode_steps: int | None = None, /, **options: Any
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Make a vector environment, the registered one if there is one and ``max_episode_steps`` is None.
-
-    Otherwise the result is a SyncVectorEnv with `limit_episodes` applied to each environment.
-    """
+    """Make the registered vector environment or, without one or with a time limit, a SyncVectorEnv."""
     found = find_env(name)
     spec = gym.registry.get(found) if isinstance(found, str) else None
     if max_episode_steps is None and spec is not None and spec.vector_entry_point is not None:
@@ -176,10 +158,7 @@ def make_vector_env(
 
 
 def import_module(origin: str, name: str, forms: str) -> ModuleType:
-    """Import the module or ``.py`` file ``origin``; ``name``, the user's text, and ``forms`` are for errors.
-
-    Raise BrokenModuleError if the code of the module raises, and EnvNameError if it does not exist.
-    """
+    """Import the module or ``.py`` file ``origin``; ``name``, the user's text, and ``forms`` for errors."""
     try:
         with present_folder():
             return _import_file(Path(origin)) if origin.endswith(".py") else importlib.import_module(origin)
@@ -201,10 +180,7 @@ def import_module(origin: str, name: str, forms: str) -> ModuleType:
 
 
 def import_callable(name: str, argument: str, forms: str = "module:function") -> Any:
-    """Return the function or class ``module:name`` or ``path/to/file.py:name``; errors as in `import_module`.
-
-    For messages, ``argument`` is the option whose value is ``name``, and ``forms`` are its valid forms.
-    """
+    """Return the function or class ``module:name`` or ``file.py:name``, the value of option ``argument``."""
     origin, colon, attribute = name.rpartition(":")
     if not colon:
         raise EnvNameError(f"{argument} must be {forms}, got {name!r}")
@@ -237,7 +213,9 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
-    message = f"{'file' if origin.endswith('.py') else 'module'} {origin} has no registered id {attribute!r}"
+    message = f"{origin} has no registered id, class or function {attribute!r}"
+    if not attribute:
+        message = f"{origin} must be followed by the name of an environment, as in path/to/file.py:Class"
     classes = [
         each.__name__
         for each in vars(module).values()
@@ -245,16 +223,7 @@ def _not_found(module: ModuleType, origin: str, attribute: str) -> str:
     ]
     ids = [key for key, spec in gym.registry.items() if _module_of(spec.entry_point) == module.__name__]
     known = ", ".join(f"{origin}:{each}" for each in [*ids, *classes])
-    if not attribute:
-        missing = f"{origin} must be followed by the name of an environment, as in path/to/file.py:Class"
-        return f"{missing}; it has {known or 'no environment'}"
-    return f"{message}, and no class or function of that name; it has {known or 'no environment'}"
-
-
-def _task_hint(found: Any) -> str:
-    """Return advice if ``found`` is a `her_envs.GoalTask` class, else ""; her_envs is not imported here."""
-    is_task = any(each.__name__ == "GoalTask" for each in getattr(found, "__mro__", ()))
-    return "; use the name of a function that returns her_envs.TaskEnv(task)" if is_task else ""
+    return f"{message}; it has {known or 'no environment'}"
 
 
 def _module_of(entry_point: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -43,12 +44,10 @@ def batched_terminated(
     source: Any = None,
     name: str = "compute_terminated",
 ) -> GoalFunction | None:
-    """Return a version of ``compute_terminated`` that returns one bool for each row of a batch.
+    """Return a version of ``function`` that returns one bool per row; None if it is None or not implemented.
 
-    Call ``function`` with 2 and 3 sampled goals and empty infos. A function for single goals returns one bool
-    for the batch, as in gymnasium-robotics, or raises. Return None if ``function`` is None or raises
-    NotImplementedError. Raise TypeError or ValueError for other arguments or shapes. ``name`` is the name of
-    ``function`` in messages; if ``function`` only calls another one, ``source`` is the other one.
+    ``function`` is called with 2 and 3 sampled goals and empty infos. A function for single goals returns one
+    bool for the batch, as in gymnasium-robotics, or raises. ``source`` is a function that it only calls.
     """
     if function is None or isinstance(function, BatchedTermination):
         return function
@@ -87,16 +86,9 @@ def batched_terminated(
 
 
 class BatchedTermination:
-    """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
+    """Calls a function once for each row if it raises for a batch or returns a single value for it."""
 
-    If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
-    only single goals: it returns a single value for a batch, or raises for a batch and returns a single value
-    for the first row. If ``reads_nothing``, as in gymnasium-robotics, it is called once for a batch.
-    """
-
-    def __init__(
-        self, function: GoalFunction, is_rowwise: bool | None = None, reads_nothing: bool = False
-    ) -> None:
+    def __init__(self, function: GoalFunction, is_rowwise: bool = False, reads_nothing: bool = False) -> None:
         self._function = function
         self.is_rowwise = is_rowwise
         self._warned = False
@@ -107,19 +99,11 @@ class BatchedTermination:
         batch = achieved_goal, desired_goal, info
         if self._reads_nothing:
             return np.full(len(leaf_arrays(achieved_goal)[0]), bool(self._function(*batch)))
-        if self.is_rowwise is False:
-            return self._function(*batch)
-        if self.is_rowwise is None:
-            try:
+        if not self.is_rowwise:
+            with contextlib.suppress(Exception):  # a function of single goals can raise anything on a batch
                 values = self._function(*batch)
-            except Exception:  # a function of single goals can raise anything on a batch
-                if not self._returns_one_value(*batch):
-                    raise
-            else:
                 if np.shape(values) != ():
-                    self.is_rowwise = False if len(values) > 1 else None  # one row can pass for a single goal
                     return values
-            self.is_rowwise = True
         rows = list(_rows(*batch))
         if not self._warned and len(rows) > 1:
             self._warned = True
@@ -127,13 +111,9 @@ class BatchedTermination:
                 "compute_terminated accepts single goals only, so it is called once for each row, "
                 f"{len(rows)} times for this batch; to make it faster, return one bool per row of a batch"
             )
-        return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
-
-    def _returns_one_value(self, *batch: Any) -> bool:
-        try:
-            return np.shape(self._function(*next(_rows(*batch)))) == ()
-        except Exception:
-            return False
+        values = np.array([bool(self._function(*row)) for row in rows], dtype=bool)
+        self.is_rowwise = True  # else the error of a function of batches would be taken for a temporary one
+        return values
 
 
 def _reads_nothing(function: GoalFunction) -> bool:

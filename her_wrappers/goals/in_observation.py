@@ -1,11 +1,4 @@
-"""Faults of observations: find_goal_in_observation and find_hidden_goal.
-
-Relabeling replaces the desired goal of a transition. Values that the environment computed from the previous
-goal, such as a copy, a difference or a distance, stay in the observation and contradict the new goal.
-
-Most agents read ``observation`` and ``desired_goal`` only. If an object is in ``achieved_goal`` alone, they
-do not see it, and cannot learn to move it.
-"""
+"""Goals that are in the observation, which contradict relabeled goals, and goals that agents cannot see."""
 
 from __future__ import annotations
 
@@ -76,14 +69,10 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
     """Return a clause such as ``"observation[2:4] is a linear function of desired_goal"``, or None.
 
     The search finds copies of the desired goal, and its difference, distance and direction from the achieved
-    goal, even if they are scaled, shifted or in a rotated frame. It also finds desired goals that are a
-    linear function of observation and achieved goal. A relation is fitted to half of the episodes and must be
-    exact in the other half. Components of the desired goal are ignored if they are a linear function of the
-    achieved goal in the same state, or equal in all episodes.
-
-    For continuous goals, the search needs at least 8 episodes, and at least twice as many episodes as a goal
-    has components. For goals of binary components, it needs about 24 episodes. To find values that are a
-    rounded, clipped or other monotonic function of the goal, it needs about 16 episodes.
+    goal, even if they are scaled, shifted or in a rotated frame, and desired goals that are a linear function
+    of observation and achieved goal. A relation is fitted to half of the episodes and must be exact in the
+    other half. Goal components that are a linear function of the achieved goal, or constant, are ignored. The
+    search needs about 8 episodes, 24 for binary goals, and twice as many as a goal has components.
 
     ``observations`` are the recorded states, trees of (n, ...) arrays under the keys of a goal environment.
     ``episode``, (n,), has equal integers for states of the same episode.
@@ -112,23 +101,21 @@ def find_goal_in_observation(observations: Mapping[str, Tree], episode: NDArray[
         own = np.concatenate([achieved.values, achieved.values**2], 1)  # distances contain these squares
         for known in (achieved.values, own):
             narrow = narrow.take(~_are_linear(known, narrow.values, is_fitted))
-        clause = _find_relation(desired, achieved, narrow, varying, is_fitted, np.isin(rows, first))
-        if clause:
+        if clause := _find_relation(desired, achieved, narrow, varying, is_fitted):
             return clause
     # By chance, the values of a few pixels of a goal may equal those of other pixels.
     return _find_copy(others, rows, desired, achieved) if bits.sum() >= 3 * MIN_BITS else None
 
 
-def _find_relation(  # noqa: PLR0917 - parts of the same states
+def _find_relation(
     desired: _Columns,
     achieved: _Columns,
     narrow: _Columns,  # components of the small leaves of the observation
     varying: NDArray[np.intp],  # indices of the goal components that are searched for
     is_fitted: Bools,  # states to which relations are fitted; the other states test them
-    is_start: Bools,  # states in which an episode starts
 ) -> str | None:
     """Return text such as ``"observation[2:4] is a linear function of desired_goal"``; None if not found."""
-    relations = dict(_relations(desired.values, achieved.values, narrow.values, varying))
+    relations = dict(_relations(desired.values, achieved.values, varying))
     for text, values in relations.items():
         found = _are_linear(values, narrow.values, is_fitted)
         if found.any():
@@ -145,13 +132,6 @@ def _find_relation(  # noqa: PLR0917 - parts of the same states
         leaves = dict.fromkeys(place[0] for place in narrow.places)
         name = desired.take(varying[found]).name()
         return f"{name} is a linear function of {' and '.join([*leaves, 'achieved_goal'])}"
-    informative = [_information(column) >= 2 * MIN_BITS for column in narrow.values[is_start].T]
-    narrow = narrow.take(np.array(informative, bool))
-    narrow = narrow.take(~_are_monotonic(achieved.values, narrow.values, is_start))
-    for text, values in relations.items():
-        found = _are_monotonic(values, narrow.values, is_start)
-        if found.any():
-            return f"{narrow.take(found).name()} is a monotonic function of {text}"
     return None
 
 
@@ -199,28 +179,7 @@ def _are_linear(sources: Floats, targets: Floats, is_fitted: Bools) -> Bools:
     return np.asarray(errors.max(0, initial=0) <= TOLERANCE)
 
 
-def _are_monotonic(sources: Floats, targets: Floats, is_tested_first: Bools) -> Bools:
-    """Return which columns of ``targets`` are monotonic functions of any single column of ``sources``."""
-    found = np.zeros(targets.shape[1], np.bool_)
-    tolerance = TOLERANCE * targets.std(0)
-    some = np.flatnonzero(is_tested_first)[:32]  # exclude almost all pairs
-    pairs = _have_one_direction(targets[some[sources[some].argsort(0)]], tolerance)
-    for source, target in np.argwhere(pairs):
-        ordered = targets[sources[:, source].argsort(), target]
-        found[target] |= _have_one_direction(ordered, tolerance[target])
-    return found
-
-
-def _have_one_direction(values: Floats, tolerance: Floats) -> Bools:
-    """Return bools of shape (...): whether ``values``, (n, ...), are monotonic along the first axis."""
-    signed = np.stack([values, -values])
-    drops = (np.maximum.accumulate(signed, 1) - signed).max(1, initial=0)
-    return np.asarray((drops <= tolerance).any(0))
-
-
-def _relations(
-    desired: Floats, achieved: Floats, observed: Floats, varying: NDArray[np.intp]
-) -> Iterator[tuple[str, Floats]]:
+def _relations(desired: Floats, achieved: Floats, varying: NDArray[np.intp]) -> Iterator[tuple[str, Floats]]:
     """Yield (name, (n, F) values) of quantities that depend on the desired goal, such as distances."""
     yield "desired_goal", desired[:, varying]
     count = desired.shape[1]
@@ -239,10 +198,6 @@ def _relations(
         yield "desired_goal - achieved_goal", desired[:, varying] - achieved[:, varying]
         yield DISTANCE, np.concatenate(distances, 1)
         yield "the direction from achieved_goal to desired_goal", np.concatenate(directions, 1)
-    if 1 < count <= observed.shape[1]:
-        windows = np.lib.stride_tricks.sliding_window_view(observed, count, axis=1)
-        distance = np.linalg.norm(windows - desired[:, None], axis=2)
-        yield "the distance of desired_goal and another part of the observation", distance
 
 
 def _find_copy(
@@ -279,12 +234,10 @@ def find_hidden_goal(observations: Mapping[str, Tree], episode: NDArray[np.intp]
     """Return the name of achieved goals that other keys do not show, like ``"achieved_goal[0:2]"``, or None.
 
     A component is hidden if a function of the other keys, fitted to half of the episodes, does not predict it
-    in the other half, and one of three facts confirms this: states of different episodes, such as resets,
-    have equal observations, but different goals; or nearly equal observations, but different goals, and no
-    value is correlated with the goal; or, without a correlation, the goal does not move in most episodes,
-    while all other values change. Components that move little, or equal the desired goal, are not judged. The
-    result is None for images, without other keys, or with fewer than `MIN_EPISODES` episodes. The arguments
-    are those of `find_goal_in_observation`.
+    in the other half, and one of three facts confirms this: states of different episodes have equal
+    observations, but different goals; or nearly equal ones, and no value is correlated with the goal; or,
+    without a correlation, the goal does not move in most episodes, while all other values change. Components
+    that move little or equal the desired goal, images, and fewer than `MIN_EPISODES` are not judged.
     """
     order = episode.argsort(kind="stable")
     first = np.unique(episode[order], return_index=True)[1]
@@ -362,10 +315,8 @@ def fit_function(inputs: Floats, targets: Floats, is_fitted: Bools) -> Function:
 
 
 def fit_columns(inputs: Floats, targets: Floats, is_fitted: Bools, exact: float) -> float:
-    """Return the median squared error, in the rows not in ``is_fitted``, of a function of few columns.
-
-    Columns are chosen one by one, while the error is above ``exact`` and each makes it a tenth smaller.
-    """
+    """Return the median squared error of a function of few columns, in the rows not in ``is_fitted``."""
+    # Columns are chosen one by one, while the error is above ``exact`` and each makes it a tenth smaller.
 
     def fit(columns: list[int]) -> tuple[float, list[int]]:
         function = fit_function(inputs[:, columns], targets, is_fitted)

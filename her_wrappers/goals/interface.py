@@ -1,9 +1,4 @@
-"""GoalInterface: the spaces and goal functions of an environment.
-
-`GoalInterface` searches all wrappers for a function such as ``compute_reward``, outermost first. Simpler ways
-are not reliable: since version 1.0, Gymnasium's wrappers do not forward attributes, and ``env.unwrapped``
-skips wrappers that override the function.
-"""
+"""GoalInterface: the spaces and goal functions of an environment."""
 
 from __future__ import annotations
 
@@ -63,19 +58,16 @@ class GoalInterface:
             compute_terminated: Function to use instead of the environment's ``compute_terminated``.
 
         Returns:
-            The goal interface. Functions of a vector environment are taken from its wrappers or the vector
-            environment itself. If these do not have a function, it is taken from the first environment if
-            the vector environment is a SyncVectorEnv. For any other vector environment, one more
-            environment is made in this process, and the function is taken from it.
+            The goal interface. A function that a vector environment and its wrappers do not have is taken
+            from the first environment of a SyncVectorEnv, or from one more environment, made in this process.
 
         Raises:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
                 does not take three arguments, or a goal space, such as Text or Sequence, has no fixed shape.
-            ValueError: The observation space is not a Dict with the three goal keys and with goals of the
-                same shape and dtype, the environment has no ``compute_reward``, a wrapper changes the size
-                of the goals but does not override ``compute_reward``, ``compute_terminated`` returns a wrong
-                shape, ``get_wrapper_attr`` of a wrapper raises, or a vector environment contains the same
-                environment object twice.
+            ValueError: The observation space is not a Dict with the three goal keys and equal goal spaces,
+                there is no ``compute_reward``, a wrapper changes the size of the goals but does not override
+                it, ``compute_terminated`` returns a wrong shape, ``get_wrapper_attr`` of a wrapper raises,
+                or a vector environment contains the same environment object twice.
 
         Example:
             >>> import gymnasium as gym, her_envs, numpy as np
@@ -166,10 +158,7 @@ def require_goal_space(space: spaces.Space[Any]) -> spaces.Dict:
 
 
 def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> None:
-    """Raise ValueError if a wrapper changes the size of the goals but does not override ``compute_reward``.
-
-    ``space`` is the observation space after all wrappers of ``env``.
-    """
+    """Raise ValueError if a wrapper changes the size of goals but does not override ``compute_reward``."""
     own = own_goal_space(function, env)
     if own is None:
         return
@@ -184,10 +173,7 @@ def require_own_goals(space: spaces.Dict, env: Any, function: Any = None) -> Non
 
 
 def own_goal_space(compute_reward: Any, env: Any = None) -> spaces.Space[Any] | None:
-    """Return the achieved-goal space of the object with ``compute_reward``, or None if it is unknown.
-
-    The object is the environment or wrapper whose method it is, or the outermost one in ``env`` that has it.
-    """
+    """Return the achieved-goal space of the environment or wrapper with ``compute_reward``, or None."""
     owner = getattr(compute_reward, "__self__", None)
     if not isinstance(owner, gym.Env | gym.vector.VectorEnv):
         found = () if env is None else layers(env)
@@ -211,11 +197,8 @@ def _shapes(space: spaces.Space[Any]) -> dict[Path, tuple[Any, Any]]:
 
 
 def find_function(env: AnyEnv, name: str) -> Any:
-    """Return the attribute ``name`` of the outermost wrapper or environment that has it, or None.
-
-    If a vector environment and its wrappers lack it, the first environment of a SyncVectorEnv or, for other
-    vector environments, a new environment is searched. Raise ValueError if ``get_wrapper_attr`` raises.
-    """
+    """Return the attribute ``name`` of the outermost wrapper or environment that has it, or None."""
+    # Gymnasium's wrappers do not forward attributes, and ``env.unwrapped`` would skip wrappers.
     if isinstance(env, gym.Env):
         try:
             return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None

@@ -95,18 +95,15 @@ class BooleanSuccess(_Repair):
         self._success = success
 
     def _repair(self, observation: Any, info: Info) -> tuple[Any, Info]:
-        return observation, info | {"is_success": self._decide(observation, info)}
-
-    def _decide(self, observation: Any, info: Info) -> bool:
         achieved, desired = observation["achieved_goal"], observation["desired_goal"]
         if self._success is not None:
-            return bool(self._success(achieved, desired))
-        name = flag_name(info)
-        if name is not None:
-            return bool(np.all(info[name]))
-        # A goal that is reached exactly has the highest reward.
-        compute_reward = self.get_wrapper_attr("compute_reward")
-        return bool(compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info))
+            success = self._success(achieved, desired)
+        elif (name := flag_name(info)) is not None:
+            success = np.all(info[name])
+        else:  # a goal that is reached exactly has the highest reward
+            compute_reward = self.get_wrapper_attr("compute_reward")
+            success = compute_reward(achieved, desired, info) >= compute_reward(achieved, achieved, info)
+        return observation, info | {"is_success": bool(success)}
 
 
 class AsGoalEnv(_Repair):
@@ -152,14 +149,8 @@ class AsGoalEnv(_Repair):
         goal_space: spaces.Box,
         terminate_on_success: bool = False,
     ) -> None:
-        super().__init__(
-            env,
-            achieved_goal=achieved_goal,
-            sample_goal=sample_goal,
-            success=success,
-            goal_space=goal_space,
-            terminate_on_success=terminate_on_success,
-        )
+        functions = {"achieved_goal": achieved_goal, "sample_goal": sample_goal, "success": success}
+        super().__init__(env, **functions, goal_space=goal_space, terminate_on_success=terminate_on_success)
         self._achieved_goal, self._sample_goal, self._success = achieved_goal, sample_goal, success
         self._terminates = require_flag("terminate_on_success", terminate_on_success)
         self._goal_space = goal_space
@@ -171,21 +162,9 @@ class AsGoalEnv(_Repair):
         })
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
-        """Reset the environment and sample the desired goal.
-
-        Args:
-            seed: See `gymnasium.Env.reset`.
-            options: Options of the environment, and the option ``"goal"``, (G,), which is the desired goal.
-
-        Raises:
-            ValueError: A goal does not have the shape of the goal space.
-        """
-        own = dict(options or {})
-        goal = own.pop("goal", None)
-        observation, info = self.env.reset(seed=seed, options=own or None)
-        if goal is None:
-            goal = self._sample_goal(observation, info, self.np_random)
-        self._goal = self._as_goal(goal)
+        """Reset the environment, see `gymnasium.Env.reset`, and sample the desired goal."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._goal = self._as_goal(self._sample_goal(observation, info, self.np_random))
         return self._repair(observation, info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
@@ -213,7 +192,7 @@ class AsGoalEnv(_Repair):
         if own.shape != self._goal_space.shape:
             raise ValueError(
                 f"goals must have the shape {self._goal_space.shape} of goal_space, got {own.shape}; correct "
-                "the function passed as achieved_goal= or sample_goal=, or the option 'goal' of reset()"
+                "the function passed as achieved_goal= or sample_goal="
             )
         return own
 
@@ -248,10 +227,7 @@ class FlattenGoalObservation(_Repair):
         flat = {key: spaces.flatten_space(self._spaces[key]) for key in self._flat_keys}
         for key, space in flat.items():
             if not isinstance(space, spaces.Box):
-                raise TypeError(
-                    f"the space of {key!r} must have a fixed size, got {self._spaces[key]}; "
-                    "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
-                )
+                raise TypeError(f"the space of {key!r} must have a fixed size, got {self._spaces[key]}")
         self.observation_space = spaces.Dict({**self._spaces, **flat})
         if env.has_wrapper_attr("compute_terminated"):
             self.compute_terminated = partial(self._call, "compute_terminated")

@@ -1,12 +1,9 @@
 """EpisodeAccumulator: the open episodes of one environment, or of N environments that step together.
 
-A *moment* is the time between two steps, and a `StepRing` has one row for each moment. An open episode
-consists of the rows from its first moment to the current moment, ``_now``. A step writes the next row first;
-this row belongs to no episode until ``_now`` is set to its moment. After an interruption, `is_moving` is True
-if the environments may have taken a step that is not recorded; `truncate` then ends each open episode with
-its last recorded step. When an episode ends, it is first removed from the open episodes, then ``_now``
-is increased, and then the next episode is added. So if an exception interrupts this, an episode can be lost,
-but two episodes are never mixed.
+An open episode consists of the rows of a `StepRing` from its first moment to the current moment, ``_now``. A
+step writes the next row first; this row belongs to no episode until ``_now`` is set to its moment. When an
+episode ends, it is first removed from the open episodes, then ``_now`` is increased, and then the next
+episode is added. So if an exception interrupts this, an episode can be lost, but two are never mixed.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ from her_wrappers.data.infos import (
     Where,
     as_info,
     final_mask,
+    final_observations,
     info_batch,
     info_columns,
     missing_info,
@@ -33,7 +31,6 @@ from her_wrappers.data.infos import (
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.data.trees import Tree, try_as_array
 from her_wrappers.recording.episodes import Episodes, unchecked
-from her_wrappers.recording.last_states import ReuseWatch, read_last_observations
 from her_wrappers.recording.ring import StepRing, write
 from her_wrappers.recording.values import BATCH_HINT, as_batch, as_flags, as_reward, as_rewards
 
@@ -44,8 +41,8 @@ Flags: TypeAlias = Any
 class EpisodeAccumulator:
     """The open episodes of one environment or of ``num_envs`` environments.
 
-    Call `begin` to open episodes, `act` before every step of the environments, and `observe` after the step.
-    The step might change the array of actions, so `act` copies it. `observe` returns the episodes that ended.
+    Call `begin` to open episodes, `act` before every step, which might change the actions, and `observe`
+    after the step, which returns the episodes that ended.
     """
 
     def __init__(
@@ -57,8 +54,6 @@ class EpisodeAccumulator:
         *,
         info_keys: Iterable[str] = (),
         max_steps: int | None = None,  # then an episode is truncated; the next one begins in its last state
-        may_reset_twice: bool = False,  # environments may reset themselves at the step after ``reset`` too
-        watches_reuse: bool = False,  # warn if last states are overwritten by the next first states
     ) -> None:
         self.is_ready = False  # whether the next row can be written; if not, `act` prepares the ring first
         self.is_moving = False  # whether the environments may have taken a step that is not recorded
@@ -68,9 +63,6 @@ class EpisodeAccumulator:
         self._mode = mode
         self._info_keys = tuple(dict.fromkeys(info_keys))
         self._max_steps = max_steps
-        self._may_reset_twice = may_reset_twice
-        repair = "" if num_envs is None else ", or use AutoresetMode.NEXT_STEP"
-        self._reuse_watch = ReuseWatch(self.observations, repair) if watches_reuse else None
         self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
         self._now = 0  # the current moment
         self._limit = 0  # the moment at which the ring must be prepared again
@@ -79,8 +71,6 @@ class EpisodeAccumulator:
         self._begun: Any = 0 if num_envs is None else np.zeros(num_envs, np.int64)  # first moments
         self._is_open = self._none
         self._is_ended = self._none  # the next step of the environment is a reset
-        self._in_doubt = self._none  # the next step of the environment could be a reset
-        self._ended_last: Flags | None = None  # by the flags of the last step, if known
         self._first_infos: list[dict[str, np.ndarray]] = [{}] * self.num_envs  # of the first states
 
     @property
@@ -111,12 +101,9 @@ class EpisodeAccumulator:
             values = [self._check(leaf, observations, 0)[chosen] for leaf in self.observations]
             ring.put_states(now, chosen, values)
         self._keep_first_infos(batches, chosen)
-        if self._may_reset_twice:
-            self._in_doubt = self._in_doubt | (self._is_ended & chosen)
         self._is_ended = self._is_ended & (chosen ^ True)
         self._begun = _where(chosen, now, self._begun)
         self._is_open = self._is_open | chosen
-        self._watch_first_states(chosen)
 
     def act(self, actions: Tree) -> None:
         """Record the actions of the next step; round floats to the dtype of the action space."""
@@ -165,15 +152,9 @@ class EpisodeAccumulator:
         return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
-        """Truncate the open episodes of environments ``which``, (N,) bool; after an interrupted step, all.
-
-        Return the closed episodes that have at least one step, or None if there are none.
-        """
+        """Truncate open episodes, all after an interrupted step; return those with steps, or None."""
         closed = self._every if which is None or self.is_moving else which
         if self.is_moving:
-            if self._may_reset_twice:
-                ended = self._every if self._ended_last is None else self._ended_last
-                self._in_doubt = self._in_doubt | ended
             self._is_ended = self._none
         episodes = self._collect(closed, self._now, self._none, self._every)
         self._is_open = self._is_open & (closed ^ True)
@@ -197,10 +178,7 @@ class EpisodeAccumulator:
                 yield leaf, was.reshape(shape), given.reshape(shape)
 
     def where(self, ahead: int | None) -> Where:
-        """Return a function from an index to a place, such as "at step 3 of environment 0".
-
-        ``ahead`` is added to the number of the current step; with None, the place is "at reset".
-        """
+        """Return a function from an index to a place, such as "at step 3 of environment 0" or "at reset"."""
 
         def place(i: int) -> str:
             step = "at reset" if ahead is None else f"at step {max(0, int(self.lengths[i])) + ahead}"
@@ -214,12 +192,10 @@ class EpisodeAccumulator:
         ring, now, count = self._ring, self._now + 1, self.num_envs
         terminated = as_flags("terminations", terminations, count, ValueError)
         truncated = as_flags("truncations", truncations, count, ValueError)
-        ended = self._ended_last = terminated | truncated
+        ended = terminated | truncated
         is_any_ended = self._any(ended)
         numbers = as_rewards(rewards, count)
         begins = self._is_ended
-        if self._may_reset_twice:
-            begins = begins | (self._in_doubt & ~ended & (numbers == 0))
         write(ring.state_writers, observations, self._check, 1)
         ring.rewards[now % ring.capacity] = numbers
         has_last = is_any_ended and self._mode is AutoresetMode.SAME_STEP
@@ -232,15 +208,10 @@ class EpisodeAccumulator:
             batches = self._read_infos(columns, others & ~begins, self.where(0))
             ring.put_infos(now, batches, others)
         if not (is_any_ended or now == self._limit or self._any(begins)):
-            self._in_doubt = self._none
             self._now, self.is_moving, self.is_ready = now, False, True
             return None
         first_states = observations if has_last else None
-        episodes = self._advance(terminated, truncated, batches, begins, first_states)
-        if has_last:
-            # Infos in a list may repeat the last infos.
-            self._watch_first_states(ended, batches if isinstance(infos, Mapping) else None)
-        return episodes
+        return self._advance(terminated, truncated, batches, begins, first_states)
 
     def _advance(
         self,
@@ -275,8 +246,6 @@ class EpisodeAccumulator:
         if is_any_opened:
             self._is_open = self._is_open | opened
         self._is_ended = ended if self._mode is AutoresetMode.NEXT_STEP else self._none
-        self._in_doubt = self._none
-        self._ended_last = None
         self.is_moving = False
         self.is_ready = not (is_any_over or is_any_opened or now == self._limit)
         return episodes
@@ -320,12 +289,9 @@ class EpisodeAccumulator:
         firsts: Sequence[Mapping[str, np.ndarray]] = ()
         if self._info_keys:
             firsts = self._first_infos if rows is None else [self._first_infos[i] for i in rows.tolist()]
-        episodes = unchecked(
+        return unchecked(
             Episodes, **found, lengths=ends[0], terminated=ends[1], truncated=ends[2], reset_infos=firsts
         )
-        if self._reuse_watch is not None:
-            self._reuse_watch.ended(np.flatnonzero(chosen).tolist(), episodes)
-        return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
         is_dict = isinstance(infos, Mapping)
@@ -351,20 +317,11 @@ class EpisodeAccumulator:
             present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
             self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
 
-    def _watch_first_states(self, opened: Flags, infos: Mapping[str, InfoBatch] | None = None) -> None:
-        """Warn if the current states, and ``infos``, have overwritten the last states of the environments."""
-        if self._reuse_watch is not None:
-            leaves = zip(self.observations, self._ring.states_at(self._now), strict=True)
-            states = [state.reshape(self.num_envs, *leaf.shape) for leaf, state in leaves]
-            self._reuse_watch.began(np.flatnonzero(opened).tolist(), states, infos)
-            if not self._reuse_watch.is_watching:
-                self._reuse_watch = None
-
     def _put_last_states(self, ended: np.ndarray, infos: Any) -> None:
         """Write the last states and infos of ended episodes over the first states of the next episodes."""
         ring, now, where = self._ring, self._now + 1, self.where(0)
         rows = np.flatnonzero(ended)
-        states = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
+        states = _read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
         final = infos.get("final_info", {})
         batches = self._read_infos(final, ended, lambda i: f"in final_info {where(i)}")
         ring.put_states(now, rows, states)
@@ -395,6 +352,25 @@ class EpisodeAccumulator:
 
     def _any(self, flags: Flags) -> bool:
         return bool(flags if self.is_single else np.count_nonzero(flags))
+
+
+def _read_last_observations(
+    spec: SpaceSpec, infos: Any, rows: np.ndarray, num_envs: int, where: Where
+) -> list[np.ndarray]:
+    """Return the last observations of the n environments ``rows``: a list of leaves, each (n, ...)."""
+    final = final_observations(infos)
+    missing = rows[~final_mask(infos, num_envs)[rows]]
+    if missing.size:
+        raise ValueError(
+            f"infos have no 'final_obs' {where(int(missing[0]))}, whose episode ended; in mode SAME_STEP, "
+            "step() must return the last observations in infos['final_obs']. If the environment does not "
+            "reset itself in the step that ends an episode, correct metadata['autoreset_mode']"
+        )
+    if not (isinstance(final, list) or getattr(final, "dtype", None) == np.object_):  # arrays of all rows
+        whole = [(leaf, leaf.find(final, "in final_obs")) for leaf in spec]
+        return [as_batch(leaf, value, count=num_envs, where=where)[rows] for leaf, value in whole]
+    listed = [(leaf, [leaf.find(final[i], where(i)) for i in rows.tolist()]) for leaf in spec]
+    return [as_batch(leaf, v, count=len(rows), where=lambda k: where(int(rows[k]))) for leaf, v in listed]
 
 
 def _where(flags: Flags, value: int, other: Any) -> Any:

@@ -13,9 +13,10 @@ import contextlib
 import json
 import os
 import secrets
+import threading
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,9 +34,8 @@ from her_wrappers.recording import shards
 from her_wrappers.recording.dataset import EpisodeErrors
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
-from her_wrappers.recording.space_json import Source, space_from_json
+from her_wrappers.recording.space_json import Source
 from her_wrappers.support.arguments import require_count
-from her_wrappers.support.locks import fork_safe_lock
 
 MANIFEST = "manifest.json"
 LOCK = "lock"
@@ -98,7 +98,7 @@ class EpisodeArchive:
             files but no archive, or the folder cannot be written.
         TypeError: ``env`` is not an environment, or a space of ``env`` cannot be described as JSON.
         ValueError: ``shard_steps`` is not an integer of at least 1, or ``env`` has other spaces or another id
-            than the archive.
+            than the archive, or the archive was created without ``env``.
 
     Example:
         >>> import gymnasium as gym, her_envs, tempfile
@@ -122,7 +122,7 @@ class EpisodeArchive:
     ) -> None:
         self.path = Path(path).absolute()  # `os.chdir` must not change where shards are written
         self._shard_steps = require_count("shard_steps", shard_steps, at_least=1)
-        self._lock = fork_safe_lock()
+        self._lock = threading.RLock()
         self._state = _ArchiveState(Manifest(), (), shards.Pending())
         self._writer_lock: BaseFileLock | None = None
         self._process: int | None = None  # the process that has the archive open for writing
@@ -146,10 +146,7 @@ class EpisodeArchive:
     __call__ = add_episode
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
-        """Add finished episodes; if an error is raised, no episode is added.
-
-        Args:
-            episodes: Episodes, which are copied.
+        """Add copies of finished episodes; if an error is raised, no episode is added.
 
         Raises:
             CorruptFileError: The archive in the folder is damaged.
@@ -238,7 +235,7 @@ class EpisodeArchive:
 
     @property
     def source(self) -> Source | None:
-        """Description of the environment; None if the archive was never opened with ``env``."""
+        """Description of the environment; None if the archive was created without ``env``."""
         return self._state.manifest.source
 
     @property
@@ -248,13 +245,13 @@ class EpisodeArchive:
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
-        """Observation space of one environment; None if the archive was never opened with ``env``."""
-        return None if self.source is None else space_from_json(self.source.observation_space)
+        """Observation space of one environment; None if the archive was created without ``env``."""
+        return None if self.source is None else self.source.spaces[0]
 
     @property
     def action_space(self) -> spaces.Space[Any] | None:
-        """Action space of one environment; None if the archive was never opened with ``env``."""
-        return None if self.source is None else space_from_json(self.source.action_space)
+        """Action space of one environment; None if the archive was created without ``env``."""
+        return None if self.source is None else self.source.spaces[1]
 
     def __iter__(self) -> Iterator[Episode]:
         """Call `flush`, and iterate over all episodes; the errors are those of `iter_shards`.
@@ -264,11 +261,8 @@ class EpisodeArchive:
         """
         return (episode for episodes in self.iter_shards() for episode in episodes)
 
-    def iter_shards(self, on_error: str = "raise") -> Iterator[Episodes]:
+    def iter_shards(self) -> Iterator[Episodes]:
         """Call `flush`, and iterate over the shards, which is faster than iterating over the episodes.
-
-        Args:
-            on_error: ``"raise"``, or ``"skip"`` to leave out damaged shards, with a warning.
 
         Yields:
             The `Episodes` of one shard; the order of the shards is the order in which they were written.
@@ -280,8 +274,7 @@ class EpisodeArchive:
             RuntimeError: This process is a fork of the process that opened the archive, and some episodes
                 are not in shards yet.
         """
-        errors = EpisodeErrors(on_error)
-        yield from errors.counted(self.read_shards(errors))
+        return self.read_shards(EpisodeErrors("raise"))
 
     def read_shards(self, errors: EpisodeErrors) -> Iterator[Episodes]:
         """Call `flush`, and yield the shards; after each, the caller adds its length to ``errors.number``."""
@@ -298,7 +291,7 @@ class EpisodeArchive:
                 yield episodes
 
     def _open_for_writing(self, source: Source | None) -> None:
-        """Lock the folder, and read or create its manifest; do nothing if this object has the lock."""
+        """Lock the folder, and read or create its manifest, unless this object has the lock."""
         self._require_own_process()
         if self._writer_lock is not None and self._writer_lock.is_locked:
             return
@@ -328,27 +321,23 @@ class EpisodeArchive:
             part.unlink()
         if not (self.path / MANIFEST).exists():
             versions = {name: version(name) for name in ("her-toolkit", "gymnasium", "numpy")}
-            write_manifest(self.path, Manifest(secrets.token_hex(8), source, versions))
-        manifest = read_manifest(self.path)
+            new = vars(Manifest(secrets.token_hex(8), source, versions))
+            content = {"kind": KIND, "version": VERSION, **new}
+            text = json.dumps(content | {"crc32": _checksum(content)}, default=vars, separators=(",", ":"))
+            with replacement(self.path / MANIFEST) as file:
+                file.write(text.encode())
+        manifest, specs = read_manifest(self.path), None
         found = _find_shards(self.path, manifest.archive, require_all=True)
         if manifest.source is not None:
-            if source is not None:
-                manifest.source.require_same(self.path, source)
-            return _ArchiveState(manifest, found, shards.Pending(), _specs_of_source(manifest.source))
-        specs = None if source is None else _specs_of_source(source)
-        if found:
-            known = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
-            for pair in zip(known, specs or known, strict=True):
-                if not SpaceSpec.same_arrays(*pair):
-                    was, now = ({leaf.name: f"{leaf.dtype} {leaf.shape}" for leaf in each} for each in pair)
-                    raise ValueError(
-                        f"the archive {self.path} has episodes with {was}, but the space of env has {now}; "
-                        "use the environment of these episodes, or choose another folder"
-                    )
-            specs = known
+            observations, actions = manifest.source.spaces
+            specs = SpaceSpec.of("observations", observations), SpaceSpec.of("actions", actions)
+        elif found:
+            specs = _specs_of(shards.read_shard(shard_path(self.path, 0), manifest.archive, 0))
         if source is not None:
-            manifest = replace(manifest, source=source)
-            write_manifest(self.path, manifest)
+            if manifest.source is None:
+                fix = "open it without env, or choose another folder"
+                raise ValueError(f"the archive {self.path} was created without an environment; {fix}")
+            manifest.source.require_same(self.path, source)
         return _ArchiveState(manifest, found, shards.Pending(), specs)
 
     def _write_full_shards(self) -> None:
@@ -368,20 +357,14 @@ class EpisodeArchive:
     def _require_own_process(self) -> None:
         if self._process not in {None, os.getpid()}:
             raise RuntimeError(
-                f"the archive {self.path} was opened before this process was forked. To write here, close "
-                "the archive in the original process, then create a new EpisodeArchive here. To read here, "
-                "call flush() in the original process before the fork"
+                f"the archive {self.path} was opened before this process was forked. To write here, close it "
+                "in the original process, then create a new one here. To read here, call flush() before that"
             )
 
 
 def _specs_of(episodes: Episodes) -> tuple[SpaceSpec, SpaceSpec]:
     observations = SpaceSpec.of_rows("observations", episodes.observations)
     return observations, SpaceSpec.of_rows("actions", episodes.actions)
-
-
-def _specs_of_source(source: Source) -> tuple[SpaceSpec, SpaceSpec]:
-    observations = SpaceSpec.of("observations", space_from_json(source.observation_space))
-    return observations, SpaceSpec.of("actions", space_from_json(source.action_space))
 
 
 def shard_path(folder: Path, number: int) -> Path:
@@ -406,14 +389,6 @@ def _find_shards(folder: Path, archive: str, *, require_all: bool = False) -> tu
     return tuple(found)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write or replace the manifest file."""
-    content = {"kind": KIND, "version": VERSION, **vars(manifest)}
-    text = json.dumps(content | {"crc32": _checksum(content)}, default=vars, separators=(",", ":"))
-    with replacement(folder / MANIFEST) as file:
-        file.write(text.encode())
-
-
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest; raise CorruptFileError if it is damaged."""
     path, expected = folder / MANIFEST, "the manifest of an archive"
@@ -425,10 +400,7 @@ def read_manifest(folder: Path) -> Manifest:
         source = content["source"]
         if source is not None:
             source = Source(**source)
-            if not isinstance(source.kwargs, dict) or not isinstance(source.kwargs_as_text, dict):
-                raise TypeError("'kwargs' and 'kwargs_as_text' of the environment must be dicts")
-            space_from_json(source.observation_space)
-            space_from_json(source.action_space)
+            _ = source.spaces  # raises ValueError
         return Manifest(str(content["archive"]), source, dict(content["versions"]))
 
 

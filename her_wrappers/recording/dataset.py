@@ -66,13 +66,12 @@ def numbered(episodes: Iterable[Episode]) -> Iterator[tuple[int, Episode]]:
     """Yield (number, episode), like ``enumerate``; raise TypeError unless all elements are `Episode`."""
     require_no_path("episodes", episodes)
     if not isinstance(episodes, Iterable):
-        fix = "; write [episode]" if isinstance(episodes, Episode) else ""
-        got = type(episodes).__name__
-        raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}{fix}")
+        got = f"{type(episodes).__name__}; write [episode]"
+        raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}")
     for number, episode in enumerate(episodes):
         if not isinstance(episode, Episode):
-            got = f"got {type(episode).__name__} at position {number}"
-            raise TypeError(f"each element of episodes must be an Episode, {got}")
+            got = f"{type(episode).__name__} at position {number}"
+            raise TypeError(f"each element of episodes must be an Episode, got {got}")
         yield number, episode
 
 

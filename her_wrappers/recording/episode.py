@@ -22,9 +22,8 @@ class Episode:
         truncated: Whether the episode was truncated after the last step, by the environment or by the
             recorder.
         infos: Arrays (T, ...) of the recorded infos, by key.
-        reset_info: Recorded infos of the first state, by key. They come from the reset. If a recorder's
-            ``max_episode_steps`` truncated the previous episode, there was no reset: then they come from the
-            last step of the previous episode.
+        reset_info: Recorded infos of the first state, by key, from the reset. If a recorder's
+            ``max_episode_steps`` truncated the previous episode, they come from the last step of that one.
 
     Raises:
         TypeError: A flag is not a bool, an array is not a NumPy array, or ``infos`` or ``reset_info`` is not

@@ -93,15 +93,10 @@ class Episodes(Sequence[Episode]):
         for name in ("terminated", "truncated"):
             flags = getattr(self, name)
             if flags.shape != lengths.shape or flags.dtype != np.bool_:
-                raise ValueError(
-                    f"{name} must be a bool array of shape {lengths.shape}, like lengths, got dtype "
-                    f"{flags.dtype} and shape {flags.shape}"
-                )
-        if len(self.reset_infos) not in {0, len(self)}:
-            raise ValueError(
-                f"reset_infos must have one dict for each of the {len(self)} episodes, or be empty, got "
-                f"{len(self.reset_infos)} dicts"
-            )
+                got = f"dtype {flags.dtype} and shape {flags.shape}"
+                raise ValueError(f"{name} must be a bool array of shape {lengths.shape}, got {got}")
+        if (count := len(self.reset_infos)) not in {0, len(self)}:
+            raise ValueError(f"reset_infos must have a dict for each of {len(self)} episodes, got {count}")
         require_numbers("rewards", self.rewards)
         steps = int(self.ends[-1])
         require_rows("rewards", self.rewards, steps)
@@ -251,13 +246,17 @@ class Episodes(Sequence[Episode]):
 
     def cast(self, observations: SpaceSpec, actions: SpaceSpec) -> Episodes:
         """Return a copy in the dtypes of the specs; only actions, often float64, may be rounded."""
-        states = self.num_steps + len(self)
-        cast = {
-            "observations": _cast("observations", self.observations, observations, states),
-            "actions": _cast("actions", self.actions, actions, self.num_steps, rounding=True),
-        }
-        others = {name: copy_tree(value) for name, value in vars(self).items() if name not in cast}
-        return unchecked(Episodes, **cast, **others)
+        copied = {name: copy_tree(value) for name, value in vars(self).items()}
+        for spec, name in ((observations, "observations"), (actions, "actions")):
+            paths = SpaceSpec.of_rows(name, copied[name]).paths
+            if set(paths) != set(spec.paths):
+                keys, got = (
+                    sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths)
+                )
+                raise ValueError(f"{name} must have the keys of the space, {keys}, got {got}")
+            rows = self.num_steps + (len(self) if name == "observations" else 0)
+            copied[name] = spec.check_rows(copied[name], rows, "the episodes", rounding=name == "actions")
+        return unchecked(Episodes, **copied)
 
     @property
     def num_steps(self) -> int:
@@ -347,11 +346,3 @@ def _require_continuity(observations: Tree, after: Tree, is_last: np.ndarray) ->
                 f"{jumps[0]} is not marked as the last step of an episode; pass rows in order of time, and "
                 "terminals or timeouts that are True at the last step of each episode"
             )
-
-
-def _cast(name: str, tree: Tree, spec: SpaceSpec, rows: int, *, rounding: bool = False) -> Tree:
-    paths = SpaceSpec.of_rows(name, tree).paths
-    if set(paths) != set(spec.paths):
-        expected, got = (sorted(path_name((name, *path)) for path in each) for each in (spec.paths, paths))
-        raise ValueError(f"{name} must have the keys of the space, {expected}, got {got}")
-    return copy_tree(spec.check_rows(tree, rows, "the episodes", rounding=rounding))

@@ -52,10 +52,7 @@ class OpenEpisodes:
         info: Any,
         skip: Any,
     ) -> Episodes | None:
-        """Add a transition, or one of each of N environments; return ended episodes or None.
-
-        ``skip``, a bool, (N,) bool or None, marks environments whose row is a reset and not a transition.
-        """
+        """Add a transition, or N; return ended episodes or None. ``skip`` marks rows that are resets."""
         count = self._num_rows(obs)
         recorded = self._accumulator(count)
         if count is not None:
@@ -64,8 +61,7 @@ class OpenEpisodes:
         length = max(0, int(recorded.lengths[0]))
         number = as_reward(reward, length)
         if not abs(number) < FLOAT32_OVERFLOW:
-            got = f"got {number} at step {length}"
-            raise ValueError(f"{REWARD_RANGE}, {got}")
+            raise ValueError(f"{REWARD_RANGE}, got {number} at step {length}")
         flags = _as_flag("terminated", terminated), _as_flag("truncated", truncated)
         last = final_observations(info) if any(flags) else None
         if skip is not None and _as_flag("skip", skip):
@@ -98,25 +94,15 @@ class OpenEpisodes:
     def resume(
         self,
         is_single: bool,  # whether transitions have no leading axis
-        lengths: np.ndarray,  # (N,) int64, steps of each environment's open episode; empty before the first
-        episodes: Episodes | None,  # those that have steps
+        lengths: np.ndarray,  # (N,) int64, steps of each environment's open episode; at least one has steps
+        episodes: Episodes,  # those that have steps
     ) -> None:
-        """Replace the open episodes, or raise ValueError if the arguments contradict each other."""
-        has_steps = lengths > 0
-        found = [] if episodes is None else episodes.lengths.tolist()
-        if is_single and len(lengths) > 1:
-            raise ValueError(f"is_single is True, but the header has {len(lengths)} open episodes")
-        if (expected := lengths[has_steps].tolist()) != found:
-            raise ValueError(f"the header has lengths {expected} of open episodes, but the file has {found}")
-        self.discard()
-        if not len(lengths):
-            return
-        self._accumulator(None if is_single else len(lengths))
-        if episodes is None:
-            return
+        """Add the open episodes of a file; ValueError if the arguments contradict each other."""
+        if (found := episodes.lengths.tolist()) != lengths[lengths > 0].tolist():
+            raise ValueError(f"the header has open episodes of {lengths} steps, but the file has {found}")
         first = lengths.max() - lengths  # step at which each episode begins; lengths.max() if it has no steps
         row = np.zeros((2, len(lengths)), np.int64)  # first step and first state of each episode
-        row[:, has_steps] = episodes.ends[:-1], episodes.ends[:-1] + np.arange(len(episodes))
+        row[:, lengths > 0] = episodes.ends[:-1], episodes.ends[:-1] + np.arange(len(episodes))
         rows = 0 if is_single else slice(None)
         for t in range(lengths.max()):
             step, state = (row + (t - first).clip(0))[:, rows]
@@ -145,13 +131,11 @@ class OpenEpisodes:
             raise ValueError("obs must have a row for each environment, got 0 rows")
         if recorded is not None and recorded.lengths.max() > 0:
             opened = "a single environment" if recorded.is_single else f"{recorded.num_envs} environments"
-            given = "a single environment (no leading axis)" if count is None else f"{count} environments"
             raise ValueError(
-                f"obs is from {given}, but the open episodes are from {opened}; call truncate_open_episode() "
-                "before you add transitions of another number of environments"
+                f"obs must be from {opened}, like the open episodes; call truncate_open_episode() before you "
+                "add transitions of another number of environments"
             )
-        options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": True}
-        self._recorded = EpisodeAccumulator(*self._spaces, count, **options)
+        self._recorded = EpisodeAccumulator(*self._spaces, count, info_keys=self._info_keys)
         self._just_ended = np.zeros(count or 1, bool)
         return self._recorded
 
@@ -167,8 +151,7 @@ class OpenEpisodes:
         invalid = ~(np.abs(rewards.astype(np.float64)) < FLOAT32_OVERFLOW) & ~is_skipped
         if invalid.any():
             i = int(invalid.argmax())
-            got = f"got {rewards[i]} in environment {i}"
-            raise ValueError(f"{REWARD_RANGE}, {got}")
+            raise ValueError(f"{REWARD_RANGE}, got {rewards[i]} in environment {i}")
         self._require_room(int(lengths.max()))
         if skip is None and self._may_warn and self._just_ended.any():
             self._warn_of_resets(recorded, obs)

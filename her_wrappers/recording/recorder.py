@@ -7,7 +7,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from her_wrappers.data.spaces import SpaceSpec
@@ -23,18 +22,13 @@ EXECUTED = frozenset({"intervene_action", "action_intervention", "teleop_action"
 
 
 class _Recorder:
-    """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`: ``step``, ``truncate`` and ``close``."""
+    """Base class of `EpisodeRecorder` and `VectorEpisodeRecorder`."""
 
     env: Any
     _sinks: Sinks
 
     def _record(
-        self,
-        env: Any,
-        sinks: Sinks,
-        info_keys: Iterable[str],
-        action_key: str | None,
-        **options: Any,
+        self, env: Any, sinks: Sinks, info_keys: Iterable[str], action_key: str | None, **options: Any
     ) -> None:
         """Prepare recording of ``env``; ``options`` are further arguments of `EpisodeAccumulator`."""
         if options["max_steps"] is not None:
@@ -57,14 +51,10 @@ class _Recorder:
         return self._sinks.skipped
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step the environment and record the step.
+        """Step the environment, with an action or the actions of all environments, and record the step.
 
         If the environment raises an error, or the result of its step cannot be recorded, the sinks get the
         open episodes up to the previous step, as truncated, and a reset is needed.
-
-        Args:
-            action: An action as in `gymnasium.Env.step`, or actions of all environments, (N, ...), as in
-                `gymnasium.vector.VectorEnv.step`.
 
         Raises:
             gymnasium.error.ResetNeeded: An environment must be reset before its next step.
@@ -155,9 +145,6 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     After a KeyboardInterrupt, call ``reset``. The open episode, or an episode that is being delivered, may be
     lost, but a sink never gets a wrong episode, or the same episode twice.
 
-    The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
-    without the recorder.
-
     Args:
         env: The environment.
         *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
@@ -213,12 +200,6 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         self._record(env, *arguments, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
 
-    @property
-    def spec(self) -> EnvSpec | None:  # type: ignore[override] # a property in gym.Wrapper too
-        """The spec of the wrapped environment; it does not list the recorder as a wrapper."""
-        spec: EnvSpec | None = self.env.spec
-        return spec
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
@@ -244,23 +225,17 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
 class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic in Gymnasium 1.1
     """Record the episodes of a vector environment, in each of the three autoreset modes.
 
-    The wrapper does not change the values that the environment returns. The sinks get an episode when it
-    terminates or is truncated. Episodes that ``reset`` or ``close`` interrupts are passed on as truncated. In
-    mode NEXT_STEP, the step that begins the next episode is a reset, and is not recorded as a transition. In
-    mode SAME_STEP, the last state of an episode is read from ``final_obs`` and ``final_info``.
-
-    The other arguments, errors and the behavior after a KeyboardInterrupt are those of `EpisodeRecorder`.
+    In mode NEXT_STEP, the step that begins the next episode is a reset, and is not recorded as a transition.
+    In mode SAME_STEP, the last state of an episode is read from ``final_obs`` and ``final_info``. Everything
+    else, also the other arguments and errors, is as in `EpisodeRecorder`.
 
     Args:
         env: The vector environment, with its autoreset mode in ``metadata["autoreset_mode"]``.
-        *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
-            buffer, gets all `Episodes` that ended at the same step in one call of this method. Other sinks
-            are called with each `Episode`.
 
     Raises:
         TypeError: ``env`` is not a vector environment.
-        ValueError: ``env.metadata`` has no autoreset mode, or ``env`` contains the same environment object
-            more than once.
+        ValueError: ``env.metadata`` has no autoreset mode, ``env`` contains the same environment object
+            more than once, or ``env`` is an AsyncVectorEnv in mode NEXT_STEP without shared memory.
 
     Example:
         >>> import gymnasium as gym, her_envs
@@ -297,19 +272,12 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
                 "set env.metadata = env.metadata | {'autoreset_mode': AutoresetMode.X}, where X is SAME_STEP "
                 "if the last step of an episode resets too, NEXT_STEP if the next step resets, else DISABLED"
             )
-        self._record(
-            env,
-            Sinks(sinks, on_error),
-            info_keys,
-            action_key,
-            max_steps=max_episode_steps,
-            num_envs=env.num_envs,
-            mode=mode,
-            watches_reuse=mode is AutoresetMode.SAME_STEP,
-            # The workers of Gymnasium 1.4's AsyncVectorEnv without shared memory reset at the step after an
-            # end, even if a call of reset() came in between.
-            may_reset_twice=isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory,
-        )
+        inner = env.unwrapped
+        if mode is AutoresetMode.NEXT_STEP and isinstance(inner, AsyncVectorEnv) and not inner.shared_memory:
+            # Gymnasium 1.4's workers reset at the step after an end, even if a call of reset() came between.
+            raise ValueError("AsyncVectorEnv resets twice without shared memory; pass shared_memory=True")
+        arguments = Sinks(sinks, on_error), info_keys, action_key
+        self._record(env, *arguments, max_steps=max_episode_steps, num_envs=env.num_envs, mode=mode)
         super().__init__(env)
 
     def reset(

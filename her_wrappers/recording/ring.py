@@ -107,10 +107,7 @@ class StepRing:
             self.infos[key][moment % self.capacity, ...][chosen] = batch.values[chosen]
 
     def collect(self, rows: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
-        """Return fields of `Episodes`, for n episodes in the environments ``rows`` that began at ``begun``.
-
-        ``rows``, ``begun`` and ``lengths`` are (n,); for a single environment, None and two integers.
-        """
+        """Return fields of `Episodes`; arguments are (n,) or, for a single environment, None and integers."""
         states = self._index(rows, begun, lengths + 1)
         steps = self._index(rows, begun + 1, lengths)
         observations, actions = self.specs

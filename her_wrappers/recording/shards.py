@@ -1,8 +1,4 @@
-"""Shards: many episodes in one file of arrays, which ``numpy.load`` can read.
-
-The arrays are the fields of `Episodes`, with names such as ``observations/achieved_goal`` and
-``infos/is_success``. The header of the file describes how the arrays form nested dicts and tuples.
-"""
+"""Shards: the fields of `Episodes` in one file of arrays, such as ``observations/achieved_goal``."""
 
 from __future__ import annotations
 
@@ -48,11 +44,7 @@ class Pending:
         return self._num_steps >= self._shard_size(shard_steps)
 
     def next_shard(self, shard_steps: int) -> tuple[list[Episodes], Pending]:
-        """Return (episodes of the next shard, other pending episodes).
-
-        The shard gets the oldest episode, and later episodes with equal types of rewards and infos, until it
-        has at least ``shard_steps`` steps, or about `SHARD_BYTES` bytes.
-        """
+        """Return (episodes with equal dtypes for a shard, beginning with the oldest; all other episodes)."""
         size = self._shard_size(shard_steps)
         shard, rest = [], []
         for part in self.parts:
@@ -83,7 +75,7 @@ def require_storable_episodes(episodes: Episodes) -> None:
     for name in TREES:
         flatten_tree(getattr(episodes, name), name, arrays)
     for name, array in arrays.items():
-        require_storable(name, array.dtype, array.ndim)
+        require_storable(name, array.dtype)
 
 
 def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json]) -> None:
@@ -107,18 +99,13 @@ def write_shard(path: Path, parts: Sequence[Episodes], labels: Mapping[str, Json
 def read_labels(path: Path, archive: str, number: int) -> tuple[int, int]:
     """Return the numbers of episodes and steps in a shard; the errors are those of `read_shard`."""
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        return _read_labels(file, archive, number)
-
-
-def _read_labels(file: ArrayFile, archive: str, number: int) -> tuple[int, int]:
-    path, header = file.path, file.header
+        header = file.header
     if header.get("archive") != archive:
         raise CorruptFileError(f"{path} belongs to another archive; move it out of this folder")
     if (labeled := header.get("number")) != number:
         fix = f"rename it to shard-{labeled!s:0>6}.npz or, if this file exists, move it elsewhere"
         raise CorruptFileError(f"{path} was renamed: it is shard {labeled} of this archive; {fix}")
     counts: tuple[Any, Any] = (header.get("episodes"), header.get("steps"))
-    # Each step has at least one byte. Callers reserve memory for this number of episodes.
     if not all(type(each) is int and 0 < each <= path.stat().st_size for each in counts):
         raise CorruptFileError(f"{path} is damaged: its header has {counts} episodes and steps")
     return counts
@@ -126,8 +113,8 @@ def _read_labels(file: ArrayFile, archive: str, number: int) -> tuple[int, int]:
 
 def read_shard(path: Path, archive: str, number: int) -> Episodes:
     """Return the episodes of the shard ``number`` of ``archive``, or raise CorruptFileError or OSError."""
+    counts = read_labels(path, archive, number)
     with ArrayFile(path, kind=KIND, version=VERSION) as file:
-        counts = _read_labels(file, archive, number)
         header, arrays = file.header, {name: file.read(name) for name in file.arrays}
     with as_corrupt(f"{path} is damaged: the arrays do not form valid episodes"):
         trees: dict[str, Any] = {name: build_tree(header[name], arrays) for name in TREES}
@@ -182,7 +169,4 @@ def _name(name: str, key: str) -> str:
     """Return ``name``/``key``, the name of the array of a dict entry; slashes in ``key`` are escaped."""
     if not isinstance(key, str):
         raise TypeError(f"the keys of {name} must be strings, got {key!r}")
-    try:
-        return f"{name}/{quote(key, safe='')}"
-    except UnicodeEncodeError as error:
-        raise ValueError(f"the keys of {name} must be strings that UTF-8 can encode, got {key!r}") from error
+    return f"{name}/{quote(key, safe='')}"

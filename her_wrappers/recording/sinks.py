@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-import multiprocessing.process
+import multiprocessing
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from her_wrappers.recording.episode import Episode
@@ -24,13 +23,10 @@ class EpisodesSink(Protocol):
 
 Sink: TypeAlias = Callable[[Episode], object] | Callable[[Episodes], object] | EpisodesSink
 """A callable with a finished episode as its argument, such as ``episodes.append``, or an object with a method
-``add_episodes``, which gets all episodes that ended at the same step in one call, as `Episodes`. For a
-buffer, ``buffer``, ``buffer.add_episode`` and ``buffer.add_episodes`` are equivalent sinks.
+``add_episodes``, which gets all episodes that ended at the same step in one call, as `Episodes`.
 
 If a sink has the attribute ``info_keys``, the keys of the infos that the sink needs, a recorder records these
-infos in addition to its own ``info_keys``. The attribute is read once, when the recorder is created.
-
-A sink gets every episode at most once: after a KeyboardInterrupt, an interrupted delivery is not repeated."""
+infos in addition to its own ``info_keys``. The attribute is read once, when the recorder is created."""
 
 
 class NotFiniteError(ValueError):
@@ -47,9 +43,6 @@ class SinkError(RuntimeError):
             if the error comes from another process, such as a worker of a vector environment.
         result: Values that ``step`` would have returned. None if ``reset`` or ``close`` raised this error, or
             if ``step`` had already failed with another error.
-
-    Attributes:
-        episode: The first element of ``episodes``, or None.
     """
 
     def __init__(
@@ -57,7 +50,6 @@ class SinkError(RuntimeError):
     ) -> None:
         super().__init__(message, episodes, result)  # all three, since pickle passes them back
         self.episodes = episodes
-        self.episode = episodes[0] if len(episodes) else None
         self.result = result
 
     def __str__(self) -> str:
@@ -117,8 +109,7 @@ class Sinks:
         for name, call, takes_many in self._receivers:
             singles = [slice(i, i + 1) for i in range(len(episodes))]
             parts = [slice(0, len(episodes))] if takes_many else singles
-            while parts:
-                part = parts.pop(0)
+            for part in parts:
                 try:
                     call(episodes[part] if takes_many else episodes[part.start])
                 except Exception as error:
@@ -127,7 +118,7 @@ class Sinks:
                         errors.setdefault(name, error)
                         missing.update(numbers)
                     elif len(numbers) > 1:  # the sink added none of them
-                        parts = singles
+                        parts += singles
                     else:
                         skipped[part.start] = f"{name} rejected it: {error}"
         if skipped and not self.skipped:
@@ -147,11 +138,8 @@ class Sinks:
 
 
 def _is_in_worker() -> bool:
-    """Return whether the main function of this process is in a file of a vector environment."""
-    if multiprocessing.parent_process() is None:
-        return False
-    run = Path(multiprocessing.process.__file__), "run"  # its callee is the function of the process
-    inner, frame = Path(), inspect.currentframe()
-    while frame is not None and (Path(frame.f_code.co_filename), frame.f_code.co_name) != run:
-        inner, frame = Path(frame.f_code.co_filename), frame.f_back
-    return "site-packages" in inner.parts and any("env" in name or "vec" in name for name in inner.parts)
+    """Return whether the function of this process is that of a vector environment in an installed package."""
+    target = getattr(multiprocessing.current_process(), "_target", None)  # the main process has none
+    module = getattr(target, "__module__", "")
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return "site-packages" in file and ("env" in module or "vec" in module)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import OrderedDict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,10 +17,6 @@ from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.goals.interface import AnyEnv, env_spec, spaces_of
 
 SpaceJson: TypeAlias = dict[str, Any]
-
-MAX_SIZE = 2**23  # elements of an array; limited, since a short damaged text can describe a huge shape
-MAX_SOURCE = 2**22  # bytes of the description of an environment
-MAX_REPR = 1000  # characters of the text of an argument that JSON cannot store exactly
 
 # Kinds of spaces without parts, and the attributes from which their constructors make an equal space.
 ATTRIBUTES = {
@@ -41,12 +36,11 @@ def space_to_json(space: spaces.Space[Any]) -> SpaceJson:
     leaf_spaces(space)  # raises TypeError
     described = _describe(space)
     try:
-        same = _describe(space_from_json(json.loads(json.dumps(described, allow_nan=False)))) == described
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the space {space} cannot be stored as JSON: {error}") from error
-    if not same:
-        fix = "use dtypes in native byte order, such as float32 instead of >f4"
-        raise TypeError(f"JSON cannot represent the space {space} exactly; {fix}")
+        is_same = _describe(space_from_json(json.loads(json.dumps(described, allow_nan=False)))) == described
+    except (TypeError, ValueError):
+        is_same = False
+    if not is_same:  # such as float128 or >f4
+        raise TypeError(f"the space {space} cannot be stored as JSON exactly; use dtypes such as float32")
     return described
 
 
@@ -78,30 +72,26 @@ class Source:
         spec = env_spec(env)
         given = {} if spec is None else dict(spec.kwargs)
         kwargs = {name: value for name, value in given.items() if _is_json(value)}
-        source = cls(
+        return cls(
             observation_space,
             action_space,
             env_id=getattr(spec, "id", None),
             env_class=type(env.unwrapped).__qualname__,
             max_episode_steps=getattr(spec, "max_episode_steps", None),
             kwargs=kwargs,
-            kwargs_as_text={name: repr(given[name])[:MAX_REPR] for name in given.keys() - kwargs.keys()},
+            kwargs_as_text={name: repr(given[name]) for name in given.keys() - kwargs.keys()},
         )
-        size = len(json.dumps(asdict(source), allow_nan=False, separators=(",", ":")))
-        if size > MAX_SOURCE:
-            raise ValueError(
-                "the spaces of env and the arguments of gymnasium.make() (env.spec.kwargs) must take at most "
-                f"{MAX_SOURCE} bytes as JSON, got {size}; shorten them, or make the archive without env="
-            )
-        return source
+
+    @property
+    def spaces(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        """The spaces of observations and actions of one environment."""
+        return space_from_json(self.observation_space), space_from_json(self.action_space)
 
     def require_same(self, folder: Path, other: Source) -> None:
         """Raise ValueError if ``other`` has another id or other spaces; ``folder`` is for the message."""
-        for name in ("env_id", "observation_space", "action_space"):
-            expected, got = getattr(self, name), getattr(other, name)
+        spaces_of_both = zip(("observation_space", "action_space"), self.spaces, other.spaces, strict=True)
+        for name, expected, got in (("env_id", self.env_id, other.env_id), *spaces_of_both):
             if expected != got:
-                if name != "env_id":
-                    expected, got = space_from_json(expected), space_from_json(got)
                 raise ValueError(
                     f"the archive {folder} has episodes with {name} {expected}, but env has {name} {got}; "
                     "choose another folder"
@@ -121,27 +111,18 @@ def _describe(space: spaces.Space[Any]) -> SpaceJson:
         return {"type": "Dict", "spaces": [[key, _describe(part)] for key, part in space.items()]}
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [_describe(part) for part in space]}
-    for kind, names in ATTRIBUTES.items():
-        if isinstance(space, getattr(spaces, kind)):
-            return {"type": kind, **{name: _attribute(space, name) for name in names}}
-    raise TypeError(
-        f"the space {space} cannot be stored as JSON; "
-        "use Box, Discrete, MultiBinary, MultiDiscrete, or a Dict or Tuple of these"
-    )
-
-
-def _attribute(space: spaces.Space[Any], name: str) -> Json:
-    """Return an attribute as JSON; an array of equal bounds becomes one number, infinities become strings."""
-    if name == "dtype":
-        return str(space.dtype)
-    values = np.asarray(getattr(space, name))
-    if name not in {"low", "high"}:
-        return values.tolist()
-    if values.size == 0:
-        return 0
-    if (values == values.flat[0]).all():
-        values = np.array(values.flat[0])
-    return np.where(np.isinf(values), values.astype(str), values.astype(object)).tolist()
+    kind = next((name for name in ATTRIBUTES if isinstance(space, getattr(spaces, name))), None)
+    if kind is None:
+        raise TypeError(f"the space {space} cannot be stored as JSON; use {', '.join(ATTRIBUTES)}")
+    described: SpaceJson = {"type": kind}
+    for name in ATTRIBUTES[kind]:
+        values = np.asarray(getattr(space, name))
+        if name in {"low", "high"}:  # equal bounds become one number, infinities become strings
+            values = values if values.size else np.zeros(1, int)
+            values = values.flat[:1].reshape(()) if (values == values.flat[0]).all() else values
+            values = np.where(np.isinf(values), values.astype(str), values.astype(object))
+        described[name] = str(space.dtype) if name == "dtype" else values.tolist()
+    return described
 
 
 def _make(described: SpaceJson) -> spaces.Space[Any]:
@@ -153,25 +134,12 @@ def _make(described: SpaceJson) -> spaces.Space[Any]:
     values = {name: described[name] for name in ATTRIBUTES[kind]}
     if "dtype" in values:
         values["dtype"] = np.dtype(values["dtype"]).type
-    shape = values["shape"] if kind == "Box" else values["n"] if kind == "MultiBinary" else ()
-    if (size := math.prod(map(abs, np.atleast_1d(shape).tolist()))) > MAX_SIZE:
-        raise ValueError(f"a {kind} space must have at most {MAX_SIZE} elements, got {size}")
     if kind == "Box":
         values["shape"] = tuple(values["shape"])
         for name in ("low", "high"):
-            bound = _from_bound(values[name], np.dtype(values["dtype"]))
+            bound = np.array(values[name], object).astype(values["dtype"])
             values[name] = np.broadcast_to(bound, values["shape"]).copy()
     if kind == "Discrete" and values["dtype"] is np.int64:
         del values["dtype"]  # Discrete has no argument dtype before Gymnasium 1.2
     space: spaces.Space[Any] = getattr(spaces, kind)(**values)
     return space
-
-
-def _from_bound(bound: Json, dtype: np.dtype[Any]) -> np.ndarray:
-    given = np.array(bound, object)
-    numbers = np.where(given == "inf", math.inf, np.where(given == "-inf", -math.inf, given))
-    with np.errstate(all="ignore"):  # the comparison finds numbers that do not fit
-        array = numbers.astype(dtype)
-    if array.tolist() != numbers.tolist():
-        raise ValueError(f"its bounds must be numbers of dtype {dtype}")
-    return array

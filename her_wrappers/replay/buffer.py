@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -30,7 +31,6 @@ from her_wrappers.replay.relabeled_replay import RelabeledReplay
 from her_wrappers.replay.relabeling import BatchFunction, TerminationMode
 from her_wrappers.replay.saving import load_buffer, save_buffer
 from her_wrappers.support.arguments import require_count, require_number, require_torch
-from her_wrappers.support.locks import fork_safe_lock
 
 if TYPE_CHECKING:
     import torch
@@ -157,7 +157,7 @@ class HindsightReplayBuffer:
         self.observation_space, self.action_space = space, action_space
         self._device = None if device is None else _require_device(device, space, action_space)
         self._attachment: dict[str, Json] = {}  # JSON that an integration saves with the buffer
-        self._lock = fork_safe_lock()
+        self._lock = threading.RLock()
         self._set_up(make_replay(space, action_space, options))
 
     def _set_up(self, replay: RelabeledReplay) -> None:
@@ -525,7 +525,7 @@ class HindsightReplayBuffer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the attributes, with a new lock."""
         self.__dict__.update(state)
-        self._lock = fork_safe_lock()
+        self._lock = threading.RLock()
         if self._demonstrations is not None:
             self._demonstrations._lock = self._lock  # noqa: SLF001 - same class
 

@@ -1,1 +1,1 @@
-"""Helpers: checks of arguments, texts of errors, warnings, locks, HTML pages, and calls of policies."""
+"""Helpers: checks of arguments, texts of errors, warnings, HTML pages, and calls of policies."""

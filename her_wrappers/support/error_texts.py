@@ -6,7 +6,6 @@ import sysconfig
 import traceback
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
@@ -27,39 +26,34 @@ def describe(error: BaseException) -> str:
 def raised_at(error: BaseException) -> str:
     """Return the innermost frame of the user's code, as ``"raised in my_env.py, line 3"``, or ""."""
     user_frames = _user_frames(error)
-    return f"raised in {user_frames[-1]}" if user_frames else ""
+    if not user_frames:
+        return ""
+    path, place = Path(user_frames[-1].filename), Path.cwd()
+    shown = path.relative_to(place) if path.is_relative_to(place) else path
+    return f"raised in {shown}, line {user_frames[-1].lineno}"
 
 
 def describe_user_error(error: BaseException) -> str:
     """Return ``"ValueError: no contact; raised in my_env.py, line 3, in a call of step()"``, or ""."""
-    user_frames = _user_frames(error)
-    if not user_frames:
+    place = raised_at(error)
+    if not place:
         return ""
-    outermost = user_frames[0].function
+    outermost = _user_frames(error)[0].name
     call = "" if outermost.startswith("<") else f", in a call of {outermost}()"
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-    return f"{describe(error)}; raised in {user_frames[-1]}{call}{notes}"
+    return f"{describe(error)}; {place}{call}{notes}"
 
 
-class _Frame(NamedTuple):
-    path: Path
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        shown = self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path
-        return f"{shown}, line {self.line}"
-
-
-def _user_frames(error: BaseException) -> list[_Frame]:
+def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return the frames of a traceback that belong to the user's code, the innermost last."""
-    frames = [
-        _Frame(Path(frame.f_code.co_filename), line, frame.f_code.co_name)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
+    frames = traceback.extract_tb(error.__traceback__)
     # The code of `__init__` of a dataclass, which Python generates, has the file name "<string>".
-    generated = Path("<string>"), "__init__"
-    return [each for each in frames if not is_library(each.path) and (each.path, each.function) != generated]
+    generated = "<string>", "__init__"
+    return [
+        each
+        for each in frames
+        if not is_library(Path(each.filename)) and (each.filename, each.name) != generated
+    ]
 
 
 def is_library(path: Path) -> bool:

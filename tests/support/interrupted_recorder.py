@@ -77,7 +77,7 @@ def archive(countdown, folder):
     """Open an archive, add episodes and close it, with an error at one instruction."""
     path, opened = folder / f"archive {len(list(folder.iterdir()))}", []
     before, block, after = random_episode(4, 0), [random_episode(4, i) for i in (1, 2, 3)], random_episode(2)
-    with EpisodeArchive(path, shard_steps=6) as first:
+    with EpisodeArchive(path, env=Nested(), shard_steps=6) as first:
         first(before)
     with contextlib.suppress(KeyboardInterrupt, MemoryError), countdown.running():
         opened.append(EpisodeArchive(path, env=Nested(), shard_steps=6))

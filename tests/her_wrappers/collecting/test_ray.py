@@ -64,16 +64,6 @@ def test_killed_actors_and_a_lost_node_change_no_episode(monkeypatch):
     assert_same_rounds(rounds, collect("local", 3, num_workers=3))
 
 
-@pytest.mark.parametrize("is_argument", [True, False])
-def test_an_address_that_nobody_answers_is_an_error_without_a_wait(is_argument, unused_address, monkeypatch):
-    """The address is an argument, or Ray's environment variable."""
-    monkeypatch.setattr(ray, "init", None)  # Ray itself would wait for a minute
-    if not is_argument:
-        monkeypatch.setenv("RAY_ADDRESS", unused_address)
-    with pytest.raises(ConnectionError, match=f"no Ray cluster answers at '{unused_address}'"):
-        init_ray(unused_address if is_argument else None, 1)
-
-
 def test_a_ray_that_the_program_has_initialized_is_used(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     assert init_ray("auto", 1) == (ray, False)
@@ -81,11 +71,9 @@ def test_a_ray_that_the_program_has_initialized_is_used(monkeypatch):
 
 def test_a_cluster_that_answers_is_used_or_its_error_is_named(monkeypatch):
     used = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        monkeypatch.setattr(ray, "init", lambda **options: used.append(options["address"]))
-        assert init_ray(address, 1) == (ray, True)
-        assert used == [address]
-        monkeypatch.setattr(ray, "init", lambda **options: 1 / 0)
-        with pytest.raises(ConnectionError, match=r"cannot connect to a Ray cluster .*zero"):
-            init_ray(address, 1)
+    monkeypatch.setattr(ray, "init", lambda **options: used.append(options["address"]))
+    assert init_ray("auto", 1) == (ray, True)
+    assert used == ["auto"]
+    monkeypatch.setattr(ray, "init", lambda **options: 1 / 0)
+    with pytest.raises(ConnectionError, match=r"cannot connect to a Ray cluster .*zero"):
+        init_ray("auto", 1)

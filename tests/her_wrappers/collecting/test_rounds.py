@@ -31,16 +31,6 @@ def test_each_environment_plays_its_number_of_episodes_and_no_more():
         assert len(np.unique(episodes.lengths)) > 1
 
 
-def test_workers_rounds_and_seeds_have_episodes_of_their_own():
-    starts = {
-        float(episode.observations[0, 0])
-        for seed in (0, 1)
-        for episodes in collect("local", seed=seed)
-        for episode in episodes
-    }
-    assert len(starts) == 2 * 4 * 12
-
-
 def test_workers_are_joined_in_their_order():
     """In the first two rounds, the episodes of a worker do not depend on the number of workers."""
     rounds = (collect("local", 2, num_workers=workers) for workers in (1, 2))

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from her_wrappers.data import arrays as module
 from her_wrappers.data.arrays import ArrayFile, CorruptFileError, write_arrays
 from tests.support.archived_episodes import files
 from tests.support.damage import assert_exact_or_corrupt
@@ -73,12 +72,9 @@ def test_pairs_of_names_and_arrays_are_written_with_one_array_in_memory(tmp_path
 
 
 UNWRITABLE = [
-    ({"x\0": np.zeros(1)}, {}, ValueError),
-    ([("x", np.zeros(1)), ("x", np.zeros(1))], {}, ValueError),
     ({"x": np.array([{}])}, {}, TypeError),
     ({"x": np.zeros(2, [("a", int)])}, {}, TypeError),
     ({}, {"a": np.nan}, ValueError),
-    ({}, {"a": "x" * 2**22}, ValueError),
 ]
 
 
@@ -110,9 +106,9 @@ def test_damaged_files_are_read_correctly_or_raise_corrupt_file_error(tmp_path, 
     assert_exact_or_corrupt(path, compare, 150 if seed == 0 else 30_000, seed)
 
 
-def forge(path, change, *, body=None, compression=zipfile.ZIP_STORED):
+def forge(path, change, *, compression=zipfile.ZIP_STORED):
     """Write a file with a changed header, as a program that knows the format could."""
-    body = np.arange(3.0).tobytes() if body is None else body
+    body = np.arange(3.0).tobytes()
     entry = {"dtype": "<f8", "shape": [3], "crc32": zlib.crc32(body)}
     content = {"kind": "test", "version": 1, "arrays": {"x": entry}, "header": {}}
     changed = change(content, entry)
@@ -124,13 +120,11 @@ def forge(path, change, *, body=None, compression=zipfile.ZIP_STORED):
 LIES = {
     "no JSON": lambda c, e: b"{",
     "nesting": lambda c, e: b"[" * 1_000_000,
-    "a long header": lambda c, e: json.dumps(c).encode() + b" " * 2**22,
     "version a bool": lambda c, e: c.update(version=True),
     "a petabyte": lambda c, e: e.update(shape=[2**47]),
     "hidden overflow": lambda c, e: e.update(shape=[2**40, 2**40, 0]),
     "objects": lambda c, e: e.update(dtype="|O"),
     "huge dtype": lambda c, e: e.update(dtype="<U999999999"),
-    "another checksum": lambda c, e: e.update(crc32=0),
     "an array too many": lambda c, e: c["arrays"].update(y=e),
 }
 
@@ -139,26 +133,6 @@ LIES = {
 def test_a_header_with_false_values_raises_corrupt_file_error(tmp_path, lie):
     forge(tmp_path / "a", LIES[lie])
     with pytest.raises(CorruptFileError, match="^" + str(tmp_path / "a")):
-        read(tmp_path / "a")
-
-
-@pytest.mark.parametrize(
-    ("dtype", "values"),
-    [("|b1", b"\1\2\0"), ("<U1", b"\0\0\x11\0"), (">U1", b"\0\x11\0\0"), ("<U1", b"\xff" * 4)],
-)
-def test_invalid_bools_and_strings_are_errors(tmp_path, dtype, values):
-    size = len(values) // np.dtype(dtype).itemsize
-    forge(tmp_path / "a", lambda c, e: e.update(dtype=dtype, shape=[size]), body=values)
-    with pytest.raises(CorruptFileError):
-        read(tmp_path / "a")
-
-
-def test_a_directory_of_many_members_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 10_000)
-    with zipfile.ZipFile(tmp_path / "a", "w") as file:
-        for number in range(1000):
-            file.writestr(str(number), b"")
-    with pytest.raises(CorruptFileError, match="Truncated central directory"):
         read(tmp_path / "a")
 
 

@@ -7,14 +7,7 @@ import pytest
 
 from her_wrappers import CorruptFileError, EpisodeArchive
 from her_wrappers.data.arrays import write_arrays
-from her_wrappers.recording import space_json
-from tests.support.archived_episodes import (
-    Nested,
-    assert_same_episodes,
-    files,
-    forge_manifest,
-    random_episode,
-)
+from tests.support.archived_episodes import Nested, assert_same_episodes, forge_manifest, random_episode
 from tests.support.counting import counting_buffer, counting_episode
 
 
@@ -34,19 +27,7 @@ def test_a_damaged_archive_is_not_written_to(tmp_path, name):
         EpisodeArchive(tmp_path, env=Nested())
 
 
-def test_a_missing_shard_is_an_error_and_the_shards_after_it_can_be_read(tmp_path):
-    episodes = example(tmp_path)
-    (tmp_path / "shard-000000.npz").unlink()
-    with pytest.raises(FileNotFoundError, match=r"shard-000000\.npz"):
-        list(EpisodeArchive(tmp_path))
-    with pytest.raises(CorruptFileError, match=r"shard-000000\.npz"):
-        EpisodeArchive(tmp_path, env=Nested())
-    with pytest.warns(UserWarning, match=r"at least 1 of 2 episodes were skipped; .*shard-000000\.npz"):
-        (block,) = EpisodeArchive(tmp_path).iter_shards("skip")
-    assert_same_episodes(block, episodes[2:])
-
-
-def test_a_damaged_shard_is_skipped_by_a_buffer(tmp_path):
+def test_a_damaged_or_missing_shard_is_skipped_by_a_buffer(tmp_path):
     with EpisodeArchive(tmp_path, shard_steps=6) as archive:
         archive.add_episodes([counting_episode(number, 3) for number in range(6)])
     damaged = tmp_path / "shard-000001.npz"
@@ -57,6 +38,13 @@ def test_a_damaged_shard_is_skipped_by_a_buffer(tmp_path):
     assert buffer.num_episodes == 2
     with pytest.warns(UserWarning, match="2 of 6 episodes were skipped; .*shard-000001"):
         assert buffer.extend(archive, on_error="skip") == 2
+    damaged.unlink()
+    with pytest.raises(FileNotFoundError, match=r"shard-000001\.npz"):
+        list(EpisodeArchive(tmp_path))
+    with pytest.raises(CorruptFileError, match=r"shard-000001\.npz"):
+        EpisodeArchive(tmp_path).add_episode(counting_episode(6, 3))
+    with pytest.warns(UserWarning, match=r"at least 1 of 5 episodes were skipped; .*shard-000001\.npz"):
+        buffer.extend(EpisodeArchive(tmp_path), on_error="skip")
 
 
 def test_swapped_shards_and_shards_of_another_archive_are_errors(tmp_path):
@@ -85,13 +73,11 @@ def test_an_archive_of_version_2_whose_manifest_lists_its_shards_is_read_and_con
     assert_same_episodes(EpisodeArchive(tmp_path), [*episodes, random_episode(1)])
 
 
-HUGE = {"type": "Box", "dtype": "float32", "shape": [10**15], "low": 0, "high": 1}
 LIES = {
     "kind": (lambda c: c.update(kind="cookbook"), "must contain 'her-toolkit archive of episodes'"),
-    "an old version": (lambda c: c.update(version=1), "reads only version 2 to 3; use the her-toolkit"),
     "a new version": (lambda c: c.update(version=4), "reads only version 2 to 3; update her-toolkit"),
     "no versions": (lambda c: c.pop("versions"), "'versions' is missing"),
-    "a space of a petabyte": (lambda c: c["source"].update(action_space=HUGE), "does not describe a space"),
+    "no space": (lambda c: c["source"].update(action_space={"type": "Box"}), "does not describe a space"),
     "a source with more": (lambda c: c["source"].update(more=1), "'more'"),
     "another archive": (lambda c: c.update(archive="other"), "belongs to another archive"),
 }
@@ -126,12 +112,10 @@ SHARD_LIES = {
     "more episodes than the file can hold": ({"episodes": 10**12, "steps": 10**12}, {}),
     "other numbers of episodes": ({"episodes": 2}, {}),
     "lengths that do not add up": ({}, {"lengths": np.array([3])}),
-    "huge lengths": ({}, {"lengths": np.array([2**62, 2**62])}),
     "rewards of words": ({}, {"rewards": np.array(["a", "b"])}),
     "an unknown array": ({"actions": "steps"}, {}),
     "reset infos without episodes": ({}, {RESET: np.zeros(1)}),
     "reset infos of no episode": ({}, {RESET: np.zeros(1), EPISODES: np.array([7])}),
-    "reset infos of words": ({}, {RESET: np.zeros(1), EPISODES: np.array(["a"])}),
 }
 
 
@@ -147,11 +131,3 @@ def test_a_shard_with_false_values_raises_corrupt_file_error(tmp_path, lie):
         return
     with pytest.raises(CorruptFileError, match=r"shard-000000\.npz is damaged"):
         list(EpisodeArchive(tmp_path))
-
-
-def test_an_environment_with_a_description_that_is_too_long_is_an_error(tmp_path, monkeypatch):
-    """An image space with different bounds for each pixel has a long description."""
-    monkeypatch.setattr(space_json, "MAX_SOURCE", 300)
-    with pytest.raises(ValueError, match=r"the spaces of env .* must take at most 300 bytes"):
-        EpisodeArchive(tmp_path / "archive", env=Nested())
-    assert files(tmp_path) == []

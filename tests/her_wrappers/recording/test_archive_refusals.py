@@ -6,7 +6,7 @@ import pytest
 
 import her_envs  # noqa: F401 - registers ids
 from her_wrappers import CorruptFileError, EpisodeArchive
-from tests.support.archived_episodes import NESTED, Nested, assert_same_episodes, files, random_episode
+from tests.support.archived_episodes import Nested, assert_same_episodes, files, random_episode
 
 REACH = gym.make("her_envs/PointReach-v0")
 
@@ -26,16 +26,12 @@ def test_an_archive_of_another_environment_is_an_error(tmp_path, env, name):
     EpisodeArchive(tmp_path, env=REACH).close()
 
 
-def test_an_archive_without_an_environment_stores_a_later_one(tmp_path):
+def test_an_archive_without_an_environment_gets_none_later(tmp_path):
     with EpisodeArchive(tmp_path) as archive:
         archive(random_episode(1))
     assert archive.observation_space is None
-    with pytest.raises(ValueError, match=r"the archive .* has episodes with .*, but the space of env has .*"):
-        EpisodeArchive(tmp_path, env=REACH)
-    with EpisodeArchive(tmp_path, env=Nested()) as archive:
-        archive(random_episode(2))
-    assert EpisodeArchive(tmp_path).observation_space == NESTED
-    assert_same_episodes(archive, [random_episode(1), random_episode(2)])
+    with pytest.raises(ValueError, match=r"was created without an environment; open it without env"):
+        EpisodeArchive(tmp_path, env=Nested())
 
 
 WRONG = {"image": np.zeros((4, 3), np.uint8), "a/b": np.full(4, 0.5), "more": np.zeros(4)}
@@ -64,8 +60,6 @@ def test_episodes_of_other_spaces_are_errors_and_nothing_is_added(tmp_path, know
         (5, TypeError, "must be an Episode"),
         (random_episode(1, infos={"a": np.array([{}])}), TypeError, "infos/a"),
         (random_episode(1, reset_info={"a": np.array([None])}), TypeError, "reset_infos/a"),
-        (random_episode(1, infos={"\ud800": np.zeros(1)}), ValueError, "infos"),
-        (random_episode(1, infos={"k" * 70_000: np.zeros(1)}), ValueError, "at most 4000 characters"),
         (random_episode(1, observations={1: np.zeros(2)}), TypeError, "keys of observations must be"),
     ],
 )

@@ -51,19 +51,6 @@ def test_zeros_of_both_signs_are_equal_and_nans_are_equal():
     assert episodes.copy()[1].tolist() == [2]
 
 
-def test_resumed_episodes_must_have_the_given_lengths():
-    episodes = opened()
-    episodes.add(**single(0, 0))
-    is_single, lengths, copies = episodes.copy()
-    for wrong in (lengths + 1, np.array([1, 1]), np.array([0])):
-        with pytest.raises(ValueError, match=r"the header has .*open episodes"):
-            opened().resume(is_single, wrong, copies)
-    episodes.discard()
-    assert episodes.copy()[1].tolist() == []
-    episodes.resume(False, np.zeros(2, int), None)
-    assert episodes.copy()[1].tolist() == [0, 0]
-
-
 LAST = {"place": np.array([0.0, 0, 1]), "nested": {"odd": 1}}
 
 

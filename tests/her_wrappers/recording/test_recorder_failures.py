@@ -76,7 +76,6 @@ FAULTS = {
         (put(1, np.zeros(1)), "reward must be one number, got array([0.]) at step 1"),
         (put(4, {"place": 1}), "info has no 'odd' at step 1, only ['place']; return it at every step"),
         (put(4, {"odd": [[1], [1, 2]]}), "info 'odd' must be a number, a string or an array"),
-        (put(4, {"odd": [1, 2]}), "info 'odd' must have the same shape and type at every step"),
     ],
     DISABLED: [
         (
@@ -84,22 +83,15 @@ FAULTS = {
             "place at step 2 of environment 0 must have shape (3,), got (2,)",
         ),
         (put(0, [[0.0] * 3, [0.0], [0.0] * 3], "place"), "place at step 2 of environment 1 must have shape"),
-        (put(0, {"place": PLACE}), "observation/nested/odd is missing in the batch"),
         (put(1, ["a", "b", "c"]), "rewards must be numbers of shape (3,), one per environment"),
         (put(2, np.zeros(3)), "terminations must be bools of shape (3,)"),
-        (put(3, np.zeros(2, bool)), "truncations must be bools of shape (3,)"),
         (put(4, np.array([True, True, False]), "_odd"), "info has no 'odd' at step 1 of environment 2"),
         (put(4, np.array([1, None, 2]), "odd"), "info 'odd' must be a number, a string or an array"),
-        (
-            put(4, np.array([1, "a", [2]], object), "odd"),
-            "info 'odd' must have the same shape and type in all",
-        ),
         (put(4, [{}, {"odd": 1}, {}]), "info has no 'odd' at step 1 of environment 0"),
         (put(4, [{}, {}]), "(one per environment) or a single dict of arrays, got list of length 2"),
     ],
     SAME_STEP: [  # in which the episode of environment 1 ends
         (drop("final_obs"), "infos have no 'final_obs' at step 2 of environment 1, whose episode ended"),
-        (put(4, [{}, {}, {}]), "infos have no 'final_obs' at step 2 of environment 1"),
         (drop("final_info"), "info has no 'odd' in final_info at step 1 of environment 1"),
         (put(4, np.array([None, {"place": np.zeros(3)}, None]), "final_obs"), "odd is missing at step 2 of"),
         (put(4, {"place": PLACE}, "final_obs"), "observation/nested/odd is missing in final_obs"),

@@ -37,7 +37,6 @@ KINDS = {
     "sync without copies": kind(SyncVectorEnv, copy=False),
     "final arrays": lambda *arguments: FinalArrays(vector(*arguments)),
     "async without copies": kind(AsyncVectorEnv, copy=False),
-    "async by pipe": kind(AsyncVectorEnv, shared_memory=False),
 }
 MANY_LENGTHS = [[3, 1, 7], [2, 5], [4], [1, 1, 6]]
 
@@ -116,41 +115,11 @@ def test_observations_of_environments_outside_the_reset_mask_are_not_recorded():
     assert_episodes_are_right(env, MANY_LENGTHS, DISABLED, 12)
 
 
-@pytest.mark.parametrize("resets", [1, 2])
-def test_a_second_reset_by_gymnasium_is_not_recorded_as_a_transition(resets):
-    """After a reset at the end of an episode, AsyncVectorEnv without shared memory resets once more."""
-    episodes = []
-    env = VectorEpisodeRecorder(KINDS["async by pipe"](2, [[2], [9]], NEXT_STEP), episodes.append)
-    drive(env, 2)
-    for _ in range(resets):
-        drive(env, 4)
+def test_environments_that_reset_twice_are_an_error():
+    env = AsyncVectorEnv(makers(2, [[2]]), shared_memory=False)
+    with pytest.raises(ValueError, match="pass shared_memory=True"):
+        VectorEpisodeRecorder(env)
     env.close()
-    places = [episode.observations["place"].astype(int).tolist() for episode in episodes]
-    whole = [[[i, number, t] for t in range(len(place))] for place in places for i, number, _ in place[:1]]
-    assert places == whole, "an episode has one number and all its steps"
-    assert [len(place) - 1 for place in places if place[0][0] == 1] == [2, *[4] * resets]
-
-
-class MissingInfo(Numbered):
-    """An environment that lacks an info at the last step of its first episode."""
-
-    def step(self, action):
-        *result, info = super().step(action)
-        return (*result, {} if self.episode == 0 and result[2] else info)
-
-
-def test_an_error_at_the_last_step_does_not_join_two_episodes():
-    """Gymnasium resets once more, although the recorder could not record the last step."""
-    episodes = []
-    envs = AsyncVectorEnv(makers(2, [[3]], kind=MissingInfo), shared_memory=False)
-    env = VectorEpisodeRecorder(envs, episodes.append, info_keys=["name"])
-    with pytest.raises(ValueError, match="info has no 'name' at step 2 of environment 0"):
-        drive(env, 3)
-    assert [(len(episode), episode.truncated) for episode in episodes] == [(2, True), (2, True)]
-    drive(env, 9)
-    env.close()
-    for episode in episodes[2:4]:
-        assert np.diff(episode.observations["place"], axis=0).tolist() == [[0, 0, 1]] * 3
 
 
 def test_actions_of_another_float_dtype_are_rounded():

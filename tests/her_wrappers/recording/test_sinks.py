@@ -76,7 +76,7 @@ def test_an_error_has_the_episodes_and_all_sinks_are_called():
     copied = pickle.loads(pickle.dumps(caught.value))
     for error in (caught.value, copied):
         assert [len(each) for each in error.episodes] == [3, 4]
-        assert (str(error), error.result, len(error.episode)) == (str(caught.value), result, 3)
+        assert (str(error), error.result) == (str(caught.value), result)
 
 
 def test_an_object_that_is_not_a_sink_is_an_error():

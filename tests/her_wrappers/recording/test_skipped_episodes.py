@@ -76,4 +76,4 @@ def test_only_sinks_in_memory_are_lost_in_a_worker(sink, is_lost, monkeypatch):
 def test_errors_of_sinks_survive_the_pipe_of_a_worker():
     """Gymnasium raises ``type(error)(message)`` in the main process."""
     error = SinkError("full")
-    assert (str(error), len(error.episodes), error.episode, error.result) == ("full", 0, None, None)
+    assert (str(error), len(error.episodes), error.result) == ("full", 0, None)

@@ -79,11 +79,10 @@ BOX = {"type": "Box", "dtype": "float32", "shape": [2], "low": 0, "high": 1}
     [
         *({}, [], "Box", {"type": "Text"}),
         *({"type": "Dict", "spaces": [["a"]]}, {"type": "Tuple", "spaces": [None]}),
-        *(BOX | {"shape": shape} for shape in ([10**15], [10**8, 10**8], [-1], "2")),
-        *(BOX | {"low": low} for low in (5, [1, 2, 3], [[1], 2], "nan", None)),
+        *(BOX | {"shape": shape} for shape in ([-1], "2")),
+        *(BOX | {"low": low} for low in (5, [1, 2, 3], [[1], 2], None)),
         *(BOX | {"dtype": "uint8", "high": high} for high in (300, "inf")),
         *(BOX | {"dtype": dtype} for dtype in ("object", "f4,(2", [["a", "f4"]])),
-        *({"type": "MultiBinary", "n": n} for n in (10**15, [10**8, 10**8])),
         *({"type": "Discrete", "dtype": "int64", "n": n, "start": 0} for n in (-1, 10**30)),
         {"type": "MultiDiscrete", "dtype": "int64", "nvec": ["a"], "start": [0]},
     ],
