@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import Any
 
@@ -59,17 +58,3 @@ class Painter:
     def __getstate__(self) -> dict[str, Any]:
         # A copy opens its own window.
         return self.__dict__ | {"_window": None}
-
-
-def mosaic_columns(count: int) -> int:
-    """Return the number of columns of a `mosaic` of ``count`` pictures."""
-    return math.isqrt(count - 1) + 1
-
-
-def mosaic(pictures: list[np.ndarray]) -> np.ndarray:
-    """Return one picture with all pictures, (size, size, 3) uint8 each, in a grid; empty cells are white."""
-    columns = mosaic_columns(len(pictures))
-    white = [np.full_like(pictures[0], 255)] * (-len(pictures) % columns)
-    cells = pictures + white
-    rows = [np.hstack(cells[first : first + columns]) for first in range(0, len(cells), columns)]
-    return np.vstack(rows)

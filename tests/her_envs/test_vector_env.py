@@ -4,7 +4,6 @@ import copy
 
 import gymnasium as gym
 import numpy as np
-import pygame
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
@@ -205,17 +204,6 @@ def test_pictures_equal_those_of_the_single_environment(mode):
         if mask.any():
             for env in (native, sync):
                 env.reset(options={"reset_mask": mask.copy()})
-
-
-def test_window_shows_a_mosaic(monkeypatch):
-    monkeypatch.setitem(TaskVectorEnv.metadata, "render_fps", 1000)
-    env = TaskVectorEnv(BitFlipping(), 40, render_mode="human", render_size=256)
-    env.reset(seed=0)
-    env.step(env.action_space.sample())
-    assert pygame.display.get_surface().get_size() == (256, 256)
-    assert pygame.display.get_caption()[0] == "BitFlipping | 16 of 40 environments"
-    env.close()
-    assert not pygame.display.get_init()
 
 
 def test_max_episode_steps_is_an_alias_of_max_steps():
