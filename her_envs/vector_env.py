@@ -225,7 +225,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             gymnasium.error.ResetNeeded: `reset` was not called yet, and a render mode is given.
         """
         elapsed = self._elapsed if self._on_device is None else self._on_device.elapsed
-        return tuple(self._draw_envs(elapsed.tolist(), self.render_size)) or None
+        return tuple(self._draw_envs(elapsed.tolist())) or None
 
     def _start_episodes(
         self, rows: np.ndarray, options: dict[str, Any] | None = None

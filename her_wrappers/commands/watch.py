@@ -88,10 +88,8 @@ def watch(
         elif not show:
             _run(shown, act, episodes, seed, lambda caption: None)
         else:
-            try:
+            with terminal.exits_with(3, RuntimeError):
                 window = Window()
-            except RuntimeError as error:
-                raise CommandError(f"{error}; without a display, use --record out.gif", 3) from error
             with contextlib.closing(window):
 
                 def show_step(caption: str) -> None:

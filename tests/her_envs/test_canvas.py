@@ -28,7 +28,7 @@ def test_picture_changes_with_the_state_and_earlier_pictures_do_not():
     np.testing.assert_array_equal(before, kept)
 
 
-def test_environments_share_the_window_and_the_last_one_closes_it():
+def test_environments_share_the_window_which_opens_again_after_the_close_of_one():
     first, second = (make(BIT_FLIPPING, render_mode="human", render_size=64 * n) for n in (1, 2))
     first.metadata = second.metadata = first.metadata | {"render_fps": 1000}
     first.reset(seed=0)
@@ -36,6 +36,7 @@ def test_environments_share_the_window_and_the_last_one_closes_it():
     second.reset(seed=0)
     assert pygame.display.get_surface().get_size() == (128, 128)
     second.close()
+    assert not pygame.display.get_init()
     first.step(0)
     assert pygame.display.get_surface().get_size() == (64, 64)
     first.close()

@@ -38,23 +38,12 @@ def test_window_without_a_display_raises_an_error():
     ran = run(HUMAN)
     assert ran.returncode == 1
     assert "RuntimeError: cannot open a window: " in ran.stderr
-    assert ran.stderr.rstrip().endswith('use render_mode="rgb_array", which needs no display')
+    assert 'or render_mode="rgb_array"' in ran.stderr
 
 
 def test_driver_that_shows_nothing_can_be_chosen_by_name():
     ran = run(HUMAN, SDL_VIDEODRIVER="no-such-driver,offscreen")
     assert ran.returncode == 0, ran.stderr
-
-
-def test_failed_window_does_not_change_the_display(monkeypatch):
-    pygame = require_pygame()
-    monkeypatch.setattr(pygame.display, "get_driver", lambda: "offscreen")
-    for before in (False, True):
-        (pygame.display.init if before else pygame.display.quit)()
-        with pytest.raises(RuntimeError, match="SDL chose the driver 'offscreen', which shows nothing"):
-            Window()
-        assert pygame.display.get_init() == before
-    pygame.display.quit()
 
 
 @pytest.mark.parametrize(
