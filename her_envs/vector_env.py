@@ -46,7 +46,6 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"`` (default),
             ``"SameStep"`` (default with a device) or ``"Disabled"``, or an `AutoresetMode` of Gymnasium.
         max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
-        max_episode_steps: Alias of ``max_steps``: the name that Gymnasium uses for this limit.
         terminate_on_success: Whether success terminates an episode; by default
             ``task.terminate_on_success``.
         reward_type: ``"sparse"`` for rewards of -1 and 0, ``"dense"`` for minus the distance.
@@ -57,8 +56,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     Raises:
         TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
             ``terminate_on_success`` is not a bool.
-        ValueError: The value of an option is not allowed, or both ``max_steps`` and ``max_episode_steps`` are
-            given.
+        ValueError: The value of an option is not allowed.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` needs pygame, or ``device`` needs torch.
 
     Example:
@@ -84,21 +82,15 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         *,
         autoreset_mode: AutoresetMode | str | None = None,
         max_steps: int | None = None,
-        max_episode_steps: int | None = None,
         terminate_on_success: bool | None = None,
         reward_type: RewardType = "sparse",
         render_mode: str | None = None,
         render_size: int = 512,
         device: Any = None,
     ) -> None:
-        if max_steps is not None and max_episode_steps is not None:
-            raise ValueError(
-                f"max_steps={max_steps!r} and max_episode_steps={max_episode_steps!r} are two names of the "
-                "same limit; pass only one of them"
-            )
         super().__init__(
             task,
-            max_steps=max_episode_steps if max_steps is None else max_steps,
+            max_steps=max_steps,
             terminate_on_success=terminate_on_success,
             reward_type=reward_type,
             render_mode=render_mode,

@@ -30,7 +30,7 @@ BAD_OPTIONS = [
     (lambda: TaskEnv(Counting(), render_size=0), ValueError, "render_size"),
     (lambda: gym.make_vec(BIT_FLIPPING, num_envs=0), ValueError, "num_envs"),
     (lambda: gym.make_vec(BIT_FLIPPING, autoreset_mode="sometimes"), ValueError, "autoreset_mode"),
-    (lambda: gym.make_vec(BIT_FLIPPING, max_steps=3, max_episode_steps=4), ValueError, "max_episode_steps"),
+    (lambda: gym.make_vec(BIT_FLIPPING, max_episode_steps=4), TypeError, "max_episode_steps"),
 ]
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from her_envs import BitFlipping, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.starts import sample_starts
-from tests.support.bundled import BIT_FLIPPING, TASKS, VARIANTS, ids
+from tests.support.bundled import TASKS, VARIANTS, ids
 
 MODES = list(AutoresetMode)
 
@@ -204,7 +204,3 @@ def test_pictures_equal_those_of_the_single_environment(mode):
         if mask.any():
             for env in (native, sync):
                 env.reset(options={"reset_mask": mask.copy()})
-
-
-def test_max_episode_steps_is_an_alias_of_max_steps():
-    assert gym.make_vec(BIT_FLIPPING, num_envs=2, max_episode_steps=3).unwrapped.max_steps == 3
