@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -50,22 +49,15 @@ def require_pygame() -> ModuleType:
     Raises:
         gymnasium.error.DependencyNotInstalled: pygame is missing or damaged.
     """
-    try:
+    with contextlib.suppress(ImportError):
         pygame = importlib.import_module("pygame")
         if hasattr(pygame, "Surface"):  # an uninstalled pygame can leave an empty folder
             return pygame
-    except ImportError:
-        pass
-    installed = []
-    for name in ("pygame", "pygame-ce"):
-        with contextlib.suppress(PackageNotFoundError):
-            installed.append(f"{name} {version(name)}")
-    if installed:  # both packages own the folder pygame/, and uninstalling one removes files of the other
-        raise DependencyNotInstalled(
-            f"files of {' and '.join(installed)} are missing or damaged; run "
-            f"`pip uninstall --yes pygame pygame-ce`, then `{INSTALL}`"
-        )
-    raise DependencyNotInstalled(f"rendering needs pygame; run: {INSTALL}")
+    # Both packages own the folder pygame/, and uninstalling one removes files of the other.
+    raise DependencyNotInstalled(
+        f"rendering needs pygame; run: {INSTALL}; if pygame is installed, its files are damaged: first run "
+        "`pip uninstall --yes pygame pygame-ce`"
+    )
 
 
 class Canvas:
