@@ -119,16 +119,15 @@ def _run(name: str, *arguments: str) -> int:
         return _print_help()
     if name == "--version":
         return _print_versions()
-    if name == "--tyro-print-completion":
-        return _print_completion(name, *arguments)
     if name not in COMMANDS:
         meant = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean `her {meant[0]}`?" if meant else f"choose from {', '.join(COMMANDS)}"
         raise CommandError(f"unknown command {name!r}; {hint}")
     if "" in arguments:
         raise CommandError(f"`her {name}` got an empty argument (''); a shell variable may be unset")
-    command = _function(name)
+    module = name.replace("-", "_")
     try:
+        command = getattr(import_module(f"her_wrappers.commands.{module}"), module)
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
             return int(command(arguments) or 0)
         return int(terminal.parse(command, arguments) or 0)
@@ -139,12 +138,6 @@ def _run(name: str, *arguments: str) -> int:
         if found is None:
             raise
         raise found from error
-
-
-def _function(name: str) -> Any:
-    """Import and return the function of a command."""
-    module = name.replace("-", "_")
-    return getattr(import_module(f"her_wrappers.commands.{module}"), module)
 
 
 def _as_command_error(error: BaseException) -> CommandError | None:
@@ -176,17 +169,6 @@ def _print_help() -> int:
         print(f"  {name:<{width}}  {summary}")
     print("\n`her COMMAND --help` shows the options of COMMAND; `her --version` is for bug reports.")
     print(terminal.EXIT_CODES)
-    return 0
-
-
-def _print_completion(*arguments: str) -> int:
-    """Print a shell script that completes commands and options."""
-    from tyro.extras import subcommand_cli_from_dict  # noqa: PLC0415 - not needed by the commands
-
-    from her_wrappers.commands.train import TrainOptions  # noqa: PLC0415 - imports her_agents
-
-    forms = {name: TrainOptions if name == "train" else _function(name) for name in COMMANDS}
-    subcommand_cli_from_dict(forms, prog="her", args=arguments, config=terminal.TYRO_CONFIG)
     return 0
 
 
