@@ -32,7 +32,7 @@ COMMANDS = {
     "check": "Check a goal environment.",
     "check-replay": "Check a HER replay buffer.",
     "record": "Record episodes in an archive.",
-    "inspect": "Show lengths, returns, success and goals of an archive.",
+    "inspect": "Show lengths, returns and success of an archive.",
     "train": "Train an agent on a goal environment.",
     "watch": "Show an environment with an agent, a policy or random actions.",
     "compare": "Compare groups of runs: success rates, time until a success rate, and learning curves.",
