@@ -6,7 +6,6 @@ import difflib
 import io
 import os
 import platform
-import re
 import signal
 import sys
 import threading
@@ -52,9 +51,6 @@ AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")
 MAX_MESSAGE = 4000
 """Number of characters after which an error message is cut, since it may quote a long text from a file."""
 
-CONTROL = re.compile(r"(?!\x1b\[\??[\d;]*[mAGHJKhl])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Matches control characters, but not tabs, line ends, and the colors and cursor movements of rich."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program ``her`` with ``arguments``, by default ``sys.argv[1:]``; return the exit code."""
@@ -86,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Output:
-    """A text stream that escapes control characters; after an OSError, it discards the later output."""
+    """A text stream that discards the later output after an OSError."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -98,8 +94,7 @@ class _Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        escaped = CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
-        self._drop_errors(lambda: self._stream.write(escaped))
+        self._drop_errors(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
