@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -97,8 +95,6 @@ def parse(
             raise CommandError(f"{name} is given {names.count(name)} times; pass it once")
     lines = (command.__doc__ or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
-    if shutil.get_terminal_size().columns < LEAST_COLUMNS:
-        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
     return tyro.cli(
         form or command,
         prog=f"her {command.__name__.replace('_', '-')}",
@@ -109,8 +105,6 @@ def parse(
         registry=REGISTRY,
     )
 
-
-LEAST_COLUMNS = 20  # in a terminal of 4 columns, the layout of tyro's help does not end
 
 REGISTRY = ConstructorRegistry()
 """Rules by which tyro parses the options of all commands."""
