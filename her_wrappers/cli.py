@@ -148,7 +148,7 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     if message := describe_user_error(error):
         message += "; --traceback shows the whole traceback"
     elif isinstance(error, OSError | ValueError | MemoryError):
-        message = terminal.message_of(error)
+        message = str(error)
     elif last.is_relative_to(Path(gym.__file__).parent):
         message = describe(error)
     else:

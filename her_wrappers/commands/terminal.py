@@ -46,13 +46,6 @@ class CommandError(Exception):
         return type(self), (str(self), self.exit_code)
 
 
-def message_of(error: BaseException) -> str:
-    """Return the message of an error; for an OSError, the path and the reason."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"cannot use {error.filename}: {error.strerror}"
-    return str(error)
-
-
 @contextlib.contextmanager
 def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
     """In a ``with`` block, convert ``errors`` to CommandError with ``exit_code``, or 3 if a file is at fault.
@@ -67,7 +60,7 @@ def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
         is_file = isinstance(error, CorruptFileError) or isinstance(
             error.__cause__, CorruptFileError | OSError
         )
-        raise CommandError(message_of(error), 3 if is_file else exit_code) from error
+        raise CommandError(str(error), 3 if is_file else exit_code) from error
 
 
 @contextlib.contextmanager
