@@ -53,7 +53,7 @@ MISTAKES = {
         ([BITS, "--record", "out.avi"], 2, "--record"),
         (["{run}", "--policy", "math:sin"], 2, "needs an environment"),
         (["CartPole-v1", "--policy", "{run}"], 3, "must be a Dict"),
-        (["{run}", "--record", "{run}/best.pt/out.gif"], 3, "cannot write"),
+        (["{run}", "--record", "{run}/best.pt/out.gif"], 3, "best.pt"),
         (["{run}", "--policy", "{run}", "--env", "her_envs/PointPush-v0"], 2, "needs the observation space"),
     ],
     "train": [
