@@ -18,10 +18,6 @@ SIMULATORS = {
     "generic": lambda: wrapped(Generic()),
     "function": lambda: wrapped(Generic(), last_observation=lambda obs, infos: infos["final_obs"]),
     "tuple": lambda: wrapped(Generic(), last_observation=("final_obs",)),
-    "ids": lambda: wrapped(simulators.EndedRows(with_ids=True), last_observation="terminal.observations"),
-    "ended rows": lambda: wrapped(
-        simulators.EndedRows(with_ids=False), last_observation="terminal.observations"
-    ),
     "Isaac Lab": lambda: GoalSimulator.isaaclab(simulators.IsaacLab(), **READ),
     "Isaac Lab, no autoreset": lambda: GoalSimulator.isaaclab(
         simulators.IsaacLab(autoreset_mode="DISABLED"), **READ
@@ -87,7 +83,7 @@ def waiting(*_, **__):
     raise AssertionError("a copy to the host waits")
 
 
-@pytest.mark.parametrize("name", ["generic", "Isaac Lab", "ManiSkill", "Genesis", "ids", "ended rows"])
+@pytest.mark.parametrize("name", ["generic", "Isaac Lab", "ManiSkill", "Genesis"])
 def test_a_step_waits_only_when_the_checks_are_due(name, monkeypatch):
     env = SIMULATORS[name]()
     env.reset()
