@@ -365,16 +365,7 @@ class GoalSimulator:
         if not ended.any():  # waits, since the simulator needs the numbers of the environments
             return last
         reset = self.reset_lanes or (lambda mask: self.sim.reset(env_ids=mask.nonzero().squeeze(-1)))
-        try:
-            raw = reset(ended)
-        except TypeError as error:
-            if self.reset_lanes is not None or "'env_ids'" not in str(error):
-                raise
-            raise ValueError(
-                f"with last_observation='returned', {self._name} must not reset itself, and its reset() must "
-                "take env_ids; pass reset_lanes=, or the place of the last observations as last_observation="
-            ) from error
-        return choose(ended, self._read(raw), last)  # type: ignore[no-any-return]
+        return choose(ended, self._read(reset(ended)), last)  # type: ignore[no-any-return]
 
 
 def _space(value: Any) -> Any:

@@ -247,12 +247,6 @@ def test_steps_in_inference_mode_whose_tensors_do_not_count_changes():
         wrapped(Generic()).step(ACTION)
 
 
-def test_a_simulator_that_cannot_reset_some_environments_cannot_return_last_observations():
-    env = wrapped(Generic(), last_observation="returned")
-    with pytest.raises(ValueError, match="pass reset_lanes="):
-        [env.step(ACTION) for _ in range(10)]
-
-
 def test_a_hindsight_buffer_of_arrays_names_the_buffer_of_tensors():
     env = wrapped(Generic())
     with pytest.raises(TypeError, match="use DeviceReplayBuffer"):
