@@ -153,7 +153,7 @@ class GoalSimulator:
         return cls(sim, **defaults | options)
 
     @classmethod
-    def brax(cls, env: Any, num_envs: int | None = None, **options: Any) -> GoalSimulator:
+    def brax(cls, env: Any, num_envs: int, **options: Any) -> GoalSimulator:
         """Wrap a batched environment of Brax or MuJoCo Playground that does not reset itself.
 
         Use ``EpisodeWrapper(VmapWrapper(env), episode_length, 1)`` of ``brax.envs.wrappers.training``.

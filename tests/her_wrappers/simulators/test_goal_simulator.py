@@ -229,7 +229,6 @@ def test_a_seed_is_passed_on_or_rejected():
         (lambda: GoalSimulator.mjlab(simulators.Mjlab(auto_reset=True), **READ), "auto_reset"),
         (lambda: GoalSimulator.brax(simulators.JaxEnv(resets="lost"), 4, **READ).reset(), "auto_reset"),
         (lambda: GoalSimulator.brax(simulators.JaxEnv(), 3, **READ).reset(), "batched"),
-        (lambda: GoalSimulator.brax(simulators.JaxEnv(), **READ), "num_envs"),
         (
             lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(AutoresetMode.NEXT_STEP)),
             "autoreset_mode",
