@@ -22,10 +22,9 @@ from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.replay.lanes import SimulatorStep
 from her_wrappers.replay.tensors import call_unchanged, on_tensors
 from her_wrappers.simulators.checks import Checks
+from her_wrappers.simulators.envs import SimulatorEnv, SimulatorVectorEnv
 from her_wrappers.simulators.jax_simulator import JaxSimulator
 from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, find, keys_of
-from her_wrappers.simulators.single_env import SimulatorEnv
-from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
 
 Reader: TypeAlias = KeyPath | Callable[[Any], Any]
@@ -218,10 +217,8 @@ class GoalSimulator:
         action = torch.as_tensor(action, device=self.device)
         result = self.sim.step(action.cpu().numpy() if self._is_numpy else action)
         if not isinstance(result, tuple) or len(result) not in {4, 5}:
-            raise ValueError(
-                f"{self._name}.step must return a tuple of 4 or 5 values, got {type(result).__name__}"
-            )
-        raw, reward, *flags, infos = result
+            raise ValueError(f"{self._name}.step must return a tuple of 4 or 5 values, got {result!r:.60}")
+        raw, reward, *flags, infos = result  # flags: (terminated, truncated) or (done,)
         before, returned, reward = self._observation, self._read(raw), self._rows("reward", reward).float()
         is_pair = len(flags) == 2
         time_outs = flags[1] if is_pair else find(infos, self.truncated)
@@ -231,7 +228,10 @@ class GoalSimulator:
         terminated, truncated = (done, truncated) if is_pair else (done & ~truncated, done & truncated)
         last, absent = self._last_observation(raw, infos, returned, ended)
         info = {key: self._column(key, infos, ended) for key in self.info_keys}
-        after = self._reset_ended(last, ended) if self.last_observation == "returned" else returned
+        after = returned
+        if self.last_observation == "returned" and ended.any():  # waits, to reset single environments
+            reset = self.reset_lanes or (lambda mask: self.sim.reset(env_ids=mask.nonzero().squeeze(-1)))
+            after = choose(ended, self._read(reset(ended)), last)
         goal = last["desired_goal"]
         if self.reward == "compute":
             reward = self._compute(last["achieved_goal"], goal, info)
@@ -359,13 +359,6 @@ class GoalSimulator:
             has = f"the infos of {self._name} have {keys_of(infos)}"
             raise ValueError(f"info_keys has {key!r}, but {has}")
         return choose(ended, columns[-1], columns[0])  # type: ignore[no-any-return]
-
-    def _reset_ended(self, last: dict[str, Any], ended: torch.Tensor) -> dict[str, Any]:
-        """Reset the environments that ended, and return the observation of all N environments."""
-        if not ended.any():  # waits, since the simulator needs the numbers of the environments
-            return last
-        reset = self.reset_lanes or (lambda mask: self.sim.reset(env_ids=mask.nonzero().squeeze(-1)))
-        return choose(ended, self._read(reset(ended)), last)  # type: ignore[no-any-return]
 
 
 def _space(value: Any) -> Any:
