@@ -34,7 +34,6 @@ def evaluate(
     - her evaluate runs/PointReach-v0-sac-0
     - her evaluate runs/PointPush-v0-td3-0 --episodes 1000 --out report.html report.json
     - her evaluate my_agents:pusher --env her_envs/PointPush-v0 --out pusher.md
-    - her evaluate random --env her_envs/PointMaze-v0 -o layout=four_rooms
     - her evaluate --recipe fetch_push
 
     Args:

@@ -26,7 +26,6 @@ def inspect(
 
     For example:
 
-    - her inspect runs/reach
     - her inspect runs/reach --json
 
     Args:

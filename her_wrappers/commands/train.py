@@ -108,7 +108,6 @@ def train(arguments: Sequence[str]) -> int:
     - her train her_envs/BitFlipping-v0 -o n_bits=15 --algo dqn --agent hidden=[128,128]
     - her train --recipe fetch_push
     - her train her_envs/PointReach-v0 --seeds 5 --jobs 2 --out runs/reach
-    - her train --config runs/mine/config.json --seed 1
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
     """
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.

@@ -45,7 +45,6 @@ def watch(
     - her watch her_envs/PointMaze-v0 -o layout=four_rooms
     - her watch her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif
     - her watch runs/PointReach-v0-sac-0 --record reach.mp4
-    - her watch --recipe fetch_push
     - her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000
 
     Args:
