@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import tyro
 from tyro.conf import Positional, arg
 
 from her_wrappers.commands.terminal import printable
@@ -17,29 +15,18 @@ from her_wrappers.data.trees import NUMBERS
 from her_wrappers.recording.archive import EpisodeArchive
 
 
-def inspect(
-    archive: Positional[Annotated[Path, arg(metavar="FOLDER")]],
-    *,
-    as_json: Annotated[bool, arg(name="json"), tyro.conf.FlagCreatePairsOff] = False,
-) -> None:
+def inspect(archive: Positional[Annotated[Path, arg(metavar="FOLDER")]]) -> None:
     """Show episodes, lengths, returns and success of an archive. All files are read and validated.
 
     For example:
 
-    - her inspect runs/reach --json
+    - her inspect runs/reach
 
     Args:
         archive: Folder of the archive.
-        as_json: Print JSON instead of a table.
     """
     episodes = EpisodeArchive(archive)
     found = summarize(episodes)
-    if as_json:
-        recorded = None if episodes.source is None else asdict(episodes.source)
-        content = {"archive": str(archive), "source": recorded, "versions": episodes.versions}
-        text = json.dumps(content | found)
-        print(json.dumps(json.loads(text, parse_constant=lambda name: None), indent=1))  # JSON has no NaN
-        return
     environment = "unknown"
     if (source := episodes.source) is not None:
         options = {name: json.dumps(value) for name, value in source.kwargs.items()} | source.kwargs_as_text
@@ -60,7 +47,7 @@ def inspect(
 
 
 def summarize(archive: EpisodeArchive) -> dict[str, Any]:
-    """Return a summary of all episodes, with the keys of ``her inspect --json``.
+    """Return counts, ranges and rates of all episodes.
 
     ``success`` and ``success_once`` are None if the flag of a step is missing. Without episodes, the only
     keys are ``episodes`` and ``steps``.

@@ -178,7 +178,7 @@ HOSTILE = "\x1b]0;owned\x07\x9b31m\u202e"
 
 def test_texts_of_an_archive_cannot_control_the_terminal(folder):
     forge_manifest(folder / "archive", lambda content: content["source"].update(env_id=HOSTILE))
-    for command in (["inspect", "archive"], ["inspect", "archive", "--json"], ["doctor", "archive"]):
+    for command in (["inspect", "archive"], ["doctor", "archive"], ["doctor", "archive", "--format", "json"]):
         assert not set("\x1b\x07\x9b") & set(her(*command).output)
     result = her("train", "--offline", "archive", "--algo", "sac", "--out", "new", "--no-tensorboard")
     assert not set("\x1b\x07\x9b") & set(result.output)

@@ -1,6 +1,5 @@
 """``her record`` and ``her inspect``."""
 
-import json
 import sys
 
 import gymnasium as gym
@@ -137,11 +136,8 @@ def test_environments_without_goals_are_recorded_and_shown(tmp_path):
     assert "is_success was not recorded" in her("inspect", tmp_path).output
 
 
-def test_json_has_null_for_returns_that_are_not_finite(tmp_path):
+def test_returns_that_are_not_finite_are_shown(tmp_path):
     archive_of(tmp_path, [counting_episode(0, 3, rewards=np.array([np.nan, np.inf, 0]))])
-    text = her("inspect", tmp_path, "--json").stdout
-    found = json.loads(text, parse_constant=pytest.fail)
-    assert found["returns"] == {"least": None, "mean": None, "most": None}
     assert "nan on average" in her("inspect", tmp_path).output
 
 
