@@ -111,8 +111,6 @@ def train(arguments: Sequence[str]) -> int:
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
     """
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.
-    if sum(each.partition("=")[0] == "--env" for each in arguments) > 1:
-        raise terminal.CommandError("--env is given several times; pass it once")
     words = [each.removeprefix("--env=") for each in arguments if each not in {"-h", "--help", "--env"}]
     options = terminal.parse(train, words, TrainOptions)
     run = options.run
@@ -215,8 +213,7 @@ def _new_runs(
         recipe, run = None, replace(run, recipe=None)
     if "env" not in options:
         raise ValueError(
-            "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config file that "
-            "sets 'env'"
+            "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config with 'env'"
         )
     if "algo" in options:  # before the environment is made, which takes time
         agent_options(options["algo"], options.get("agent", {}))
@@ -309,8 +306,6 @@ def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> in
     code = max(print_result(result, folder) for result, folder in execute)
     if run.seeds > 1 and not code:
         print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
-    elif run.seeds > 1 and run.out is not None:
-        print("The same command continues the group of runs.")
     return code
 
 
