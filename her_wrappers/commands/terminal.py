@@ -32,7 +32,6 @@ REPEATABLE = {"--option", "--agent", "--select", "--ignore", "--info-keys", "--b
 """Options that may be given several times."""
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-"""Colors of severities."""
 
 
 class CommandError(Exception):
@@ -100,7 +99,6 @@ def parse(
 
 
 REGISTRY = ConstructorRegistry()
-"""Rules by which tyro parses the options of all commands."""
 
 
 @REGISTRY.primitive_rule

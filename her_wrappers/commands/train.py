@@ -207,9 +207,7 @@ def _new_runs(
     elif recipe:
         if left_out := sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys()):
             values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out)
-            print(
-                f"Options of the recipe that are left out, since they are for {recipe.environment}: {values}"
-            )
+            print(f"Options of the recipe left out, since they are for {recipe.environment}: {values}")
         recipe, run = None, replace(run, recipe=None)
     if "env" not in options:
         raise ValueError(
