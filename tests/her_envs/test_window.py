@@ -50,8 +50,6 @@ def test_driver_that_shows_nothing_can_be_chosen_by_name():
     [
         ({}, None),
         ({"MUJOCO_GL": " EGL"}, "0"),
-        ({"PYOPENGL_PLATFORM": "egl"}, "0"),
-        ({"MUJOCO_GL": "glfw"}, None),
         ({"MUJOCO_GL": "egl", "SDL_FRAMEBUFFER_ACCELERATION": "1"}, "1"),
     ],
 )
