@@ -17,7 +17,6 @@ from tests.support.waiting import NothingWaits
 SIMULATORS = {
     "generic": lambda: wrapped(Generic()),
     "function": lambda: wrapped(Generic(), last_observation=lambda obs, infos: infos["final_obs"]),
-    "tuple": lambda: wrapped(Generic(), last_observation=("final_obs",)),
     "Isaac Lab": lambda: GoalSimulator.isaaclab(simulators.IsaacLab(), **READ),
     "mjlab": lambda: GoalSimulator.mjlab(simulators.Mjlab(), **READ | {"observation": "actor"}),
     "ManiSkill": lambda: GoalSimulator.maniskill(simulators.ManiSkill(), info_keys=["elapsed_steps"], **READ),
@@ -204,13 +203,6 @@ def test_a_mistake_is_an_error_that_names_it(options, message):
         env = wrapped(sim, **options)
         env.reset()
         env.step(ACTION)
-
-
-def test_needs_a_simulator_and_a_reward():
-    with pytest.raises(ValueError, match="num_envs"):
-        wrapped(object())
-    with pytest.raises(TypeError, match="compute_reward"):
-        wrapped(Generic(), compute_reward=None)
 
 
 def test_a_seed_is_passed_on_or_rejected():
