@@ -74,7 +74,7 @@ class BitFlipping(GoalTask):
         self._random_goal = goal == "random"
         self._form = observation
         self._shifts = np.arange(self.n_bits)
-        space = self._image_space(channel_first) if observation == "image" else self._bits_space()
+        space = self._make_space(channel_first)
         self.observation_space = make_observation_space(space, goal=space)
         self._continuous = require_bool("continuous", continuous)
         box = spaces.Box(-1.0, 1.0, (self.n_bits,), np.float32)
@@ -135,19 +135,18 @@ class BitFlipping(GoalTask):
         canvas.text("goal", (0.75, 0.95))
         canvas.text("reached" if not differ.any() else f"{differ.sum()} to flip", (0.5, 0.045), size=0.05)
 
-    def _bits_space(self) -> spaces.Space[Any]:
+    def _make_space(self, channel_first: bool) -> spaces.Space[Any]:
+        """Return the space of bits in the chosen form; for images, prepare the indices of their pixels."""
+        n_bits = self.n_bits
         if self._form == "bits":
-            return spaces.MultiBinary(self.n_bits)
-        if self.n_bits > 62:  # Discrete spaces use int64
-            n_bits = self.n_bits
+            return spaces.MultiBinary(n_bits)
+        if self._form == "integer" and n_bits > 62:  # Discrete spaces use int64
             raise ValueError(
                 f'observation="integer" supports at most 62 bits, got {n_bits=}; use observation="bits"'
             )
-        return spaces.Discrete(2**self.n_bits)
-
-    def _image_space(self, channel_first: bool) -> spaces.Box:
-        """Return the space of images, and prepare the indices of their pixels."""
-        cells = math.isqrt(self.n_bits - 1) + 1  # along each side
+        if self._form == "integer":
+            return spaces.Discrete(2**n_bits)
+        cells = math.isqrt(n_bits - 1) + 1  # along each side
         # Along each side of a cell; the convolutions of Mnih et al. 2015 need at least 36 pixels in total.
         pixels = max(4, math.ceil(36 / cells))
         side = cells * pixels
@@ -155,9 +154,9 @@ class BitFlipping(GoalTask):
         self._levels = np.array([80, 255], np.uint8)
         # Index of the bit that each pixel shows; n_bits for the black pixels between the squares.
         row, column = np.indices((side, side)) // pixels
-        bit = np.minimum(row * cells + column, self.n_bits)
+        bit = np.minimum(row * cells + column, n_bits)
         gap = (np.indices((side, side)) % pixels == 0).any(axis=0)
-        self._bit_of_pixel = np.where(gap, self.n_bits, bit).reshape(space.shape)
+        self._bit_of_pixel = np.where(gap, n_bits, bit).reshape(space.shape)
         # The pixel in the middle of each cell shows the bit of the cell.
         middle = slice(pixels // 2, None, pixels)
         self._middles = (..., 0, middle, middle) if channel_first else (..., middle, middle, 0)
