@@ -117,7 +117,15 @@ class GoalSimulator:
         observation = self.reset()
         self.device = leaf_arrays(observation)[0].device
         self.single_observation_space: spaces.Dict = _space(observation)
-        self.single_action_space = self._find_action_space()
+        space, count = self.action_space or self._of_sim("single_action_space"), self._of_sim("num_actions")
+        if space is None and count is None:
+            name = self._name
+            raise ValueError(f"{name} has no single_action_space and no num_actions; pass action_space=")
+        if space is None:
+            space = spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
+        elif not isinstance(space, gym.Space):  # mjlab has a class of its own
+            space = spaces.Box(space.low, space.high, space.shape, np.float32)
+        self.single_action_space: spaces.Space[Any] = space
 
     @classmethod
     def isaaclab(cls, sim: Any, **options: Any) -> GoalSimulator:
@@ -275,17 +283,6 @@ class GoalSimulator:
     def _of_sim(self, name: str) -> Any:
         """Return an attribute of the simulator or, without it, of ``sim.unwrapped``; None if both lack it."""
         return getattr(self.sim, name, getattr(getattr(self.sim, "unwrapped", None), name, None))
-
-    def _find_action_space(self) -> spaces.Space[Any]:
-        space, count = self.action_space or self._of_sim("single_action_space"), self._of_sim("num_actions")
-        if isinstance(space, gym.Space):
-            return space
-        if space is not None:  # mjlab has a class of its own
-            return spaces.Box(space.low, space.high, space.shape, np.float32)
-        if count is None:
-            fix = "pass action_space="
-            raise ValueError(f"{self._name} has no single_action_space and no num_actions; {fix}")
-        return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
 
     def _read(self, raw: Any) -> dict[str, Any]:
         """Return tensors by key; ``raw`` is an observation, or a tuple that begins with an observation."""
