@@ -130,9 +130,10 @@ class GoalSimulator:
     @classmethod
     def isaaclab(cls, sim: Any, **options: Any) -> GoalSimulator:
         """Wrap an environment of Isaac Lab with ``cfg.compute_final_obs``, and observe ``"policy"``."""
-        setting = "set cfg.compute_final_obs = True (since 2026-06) and read extras['final_obs']"
         if "last_observation" not in options and not getattr(sim.unwrapped.cfg, "compute_final_obs", False):
-            raise ValueError(f"{setting}, else Isaac Lab loses the last observations")
+            lost = "else last observations are lost (update Isaac Lab if it is older than 2026-06)"
+            raise ValueError(f"cfg.compute_final_obs must be True, {lost}")
+        setting = "set cfg.compute_final_obs = True and read extras['final_obs']"
         defaults = {"observation": "policy", "last_observation": "final_obs", "setting": setting}
         return cls(sim, **defaults | options)
 
@@ -147,9 +148,13 @@ class GoalSimulator:
 
     @classmethod
     def maniskill(cls, sim: Any, **options: Any) -> GoalSimulator:
-        """Wrap a ``ManiSkillVectorEnv`` with ``auto_reset=True``."""
-        setting = "use ManiSkillVectorEnv(env, auto_reset=True) and its infos['final_observation']"
-        return cls(sim, **{"last_observation": "final_obs", "setting": setting} | options)
+        """Wrap a ``ManiSkillVectorEnv``, or an environment of ManiSkill that does not reset itself."""
+        defaults = {
+            "last_observation": "final_obs" if getattr(sim, "auto_reset", False) else "returned",
+            "reset_lanes": lambda ended: sim.reset(options={"env_idx": ended.nonzero().squeeze(-1)}),
+            "setting": "use ManiSkillVectorEnv(env, auto_reset=True) and its infos['final_observation']",
+        }
+        return cls(sim, **defaults | options)
 
     @classmethod
     def brax(cls, env: Any, num_envs: int, **options: Any) -> GoalSimulator:

@@ -181,14 +181,17 @@ class Mjlab(Lanes):
 class ManiSkill(Lanes):
     """ManiSkillVectorEnv: after ends, infos are those of the reset, and final_info has those of the step."""
 
+    auto_reset = True
+
     def reset(self, *, seed=None, options=None):
-        self.start()
+        mask = True if not options else np.isin(self.lane, options["env_idx"])
+        self.start(mask)
         return self.observe(), {"elapsed_steps": torch.tensor(self.t)}
 
     def step(self, action):
         reward, terminated, truncated = self.advance()
         infos, dones = {"elapsed_steps": torch.tensor(self.t)}, torch.tensor(terminated | truncated)
-        if dones.any():
+        if dones.any() and self.auto_reset:
             final = self.finish(dones.numpy())
             mask = torch.zeros_like(dones) if self.fault == "absent" else dones
             infos = {"elapsed_steps": torch.tensor(self.t), "final_info": infos, "_final_info": dones}
