@@ -130,12 +130,15 @@ class GoalSimulator:
     @classmethod
     def isaaclab(cls, sim: Any, **options: Any) -> GoalSimulator:
         """Wrap an environment of Isaac Lab with ``cfg.compute_final_obs``, and observe ``"policy"``."""
-        if "last_observation" not in options and not getattr(sim.unwrapped.cfg, "compute_final_obs", False):
+        cfg, last = sim.unwrapped.cfg, "final_obs"
+        mode = getattr(cfg, "autoreset_mode", None)
+        if getattr(mode, "name", mode) == "DISABLED":
+            last = "returned"
+        elif "last_observation" not in options and not getattr(cfg, "compute_final_obs", False):
             lost = "else last observations are lost (update Isaac Lab if it is older than 2026-06)"
             raise ValueError(f"cfg.compute_final_obs must be True, {lost}")
         setting = "set cfg.compute_final_obs = True and read extras['final_obs']"
-        defaults = {"observation": "policy", "last_observation": "final_obs", "setting": setting}
-        return cls(sim, **defaults | options)
+        return cls(sim, **{"observation": "policy", "last_observation": last, "setting": setting} | options)
 
     @classmethod
     def mjlab(cls, sim: Any, **options: Any) -> GoalSimulator:

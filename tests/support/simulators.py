@@ -100,9 +100,9 @@ class Generic(Lanes):
 class IsaacLab(Lanes):
     """ManagerBasedRLEnv since `compute_final_obs`: it reuses buffers, and final_obs exists after ends."""
 
-    def __init__(self, fault=None, **options):
+    def __init__(self, fault=None, autoreset_mode="SAME_STEP", **options):
         super().__init__(fault, **options)
-        self.cfg = SimpleNamespace(compute_final_obs=fault != "absent")
+        self.cfg = SimpleNamespace(compute_final_obs=fault != "absent", autoreset_mode=autoreset_mode)
         self.extras, self.reward_buf = {"log": {}}, torch.zeros(self.num_envs)
         self.flags = torch.zeros(2, self.num_envs, dtype=torch.bool)
         self.obs_buf = None
@@ -112,7 +112,7 @@ class IsaacLab(Lanes):
         return self
 
     def reset(self, seed=None, env_ids=None, options=None):
-        self.start()
+        self.start(True if env_ids is None else np.isin(self.lane, env_ids))
         return self._observations(), self.extras
 
     def step(self, action):
@@ -121,9 +121,10 @@ class IsaacLab(Lanes):
         self.reward_buf.copy_(torch.tensor(reward))
         self.flags.copy_(torch.tensor(np.stack([terminated, truncated])))
         self.extras.pop("final_obs", None)
-        final = self.finish(terminated | truncated)
-        if self.cfg.compute_final_obs and (terminated | truncated).any():
-            self.extras["final_obs"] = final
+        if self.cfg.autoreset_mode == "SAME_STEP":
+            final = self.finish(terminated | truncated)
+            if self.cfg.compute_final_obs and (terminated | truncated).any():
+                self.extras["final_obs"] = final
         return self._observations(), self.reward_buf, *self.flags, self.extras
 
     def _observations(self):

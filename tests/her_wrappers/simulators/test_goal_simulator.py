@@ -18,6 +18,9 @@ SIMULATORS = {
     "generic": lambda: wrapped(Generic()),
     "function": lambda: wrapped(Generic(), last_observation=lambda obs, infos: infos["final_obs"]),
     "Isaac Lab": lambda: GoalSimulator.isaaclab(simulators.IsaacLab(), **READ),
+    "Isaac Lab, no autoreset": lambda: GoalSimulator.isaaclab(
+        simulators.IsaacLab(autoreset_mode="DISABLED"), **READ
+    ),
     "mjlab": lambda: GoalSimulator.mjlab(simulators.Mjlab(), **READ | {"observation": "actor"}),
     "ManiSkill": lambda: GoalSimulator.maniskill(simulators.ManiSkill(), info_keys=["elapsed_steps"], **READ),
     "Genesis": lambda: wrapped(simulators.Genesis(), last_observation="final_observations"),
