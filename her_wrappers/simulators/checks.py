@@ -11,6 +11,7 @@ import torch
 from her_wrappers.data.trees import leaf_arrays
 from her_wrappers.goals.functions import REWARD_TOLERANCE
 from her_wrappers.goals.interface import OBSERVATION_KEYS
+from her_wrappers.support.user_warning import warn_user
 
 MIN_ENDS = 3  # smallest number of ended episodes, all with the same fault, for an error
 ENOUGH_ENDS = 64  # number of ended episodes after which the checks pause
@@ -34,6 +35,7 @@ class Checks:
         self._name, self._setting, self._time_limit = name, setting, time_limit
         self._steps, self._resume_at = 0, 0 if is_enabled else math.inf
         self._counts: dict[str, torch.Tensor] = {}
+        self._is_warned = False
 
     @property
     def is_active(self) -> bool:
@@ -42,10 +44,11 @@ class Checks:
 
     def begin(self, observation: dict[str, Any]) -> None:
         """Prepare for the steps after a reset of all N environments."""
-        first = _rows(observation)[0]
-        self._length = torch.zeros_like(first[:, 0], dtype=torch.long)
+        self._start = torch.cat(_rows(observation), 1)
+        self._length = torch.zeros_like(self._start[:, 0], dtype=torch.long)
         self._has_moved = self._length.bool()
-        self._largest = first.new_tensor([-1.0, -1.0, 0.0])  # change of each key; -1: unknown
+        self._largest = self._start.new_tensor([-1.0, -1.0, 0.0])  # change of each key; -1: unknown
+        self._has_one_start = (self._start == self._start[:1]).all() & (len(self._start) > 1)
 
     def add_step(
         self,
@@ -82,9 +85,13 @@ class Checks:
             going_still=going & follows & still,
             going_moved=going & follows,
             restarts=jumps[1] & jumps[2],
+            other_starts=ended & (torch.cat(after, 1) != self._start).any(1),
+            unmarked=ended & (not is_marked),
             late=is_late & (not is_marked),
             late_marked=is_late & is_marked,
             cut=cut,
+            length=ended * self._length,
+            squares=ended * self._length**2,
             **dict(zip(OBSERVATION_KEYS, first, strict=True)),
             **dict(zip((f"{key}_jumps" for key in OBSERVATION_KEYS), first & jumps, strict=True)),
         )
@@ -109,9 +116,9 @@ class Checks:
         """Read the counters, raise ValueError for a fault, and warn or add a note for a possible fault."""
         if not self._counts:
             return
-        numbers = torch.stack([*self._counts.values()]).tolist()  # waits for the device
+        numbers = torch.stack([*self._counts.values(), self._has_one_start.long()]).tolist()  # waits
         n = SimpleNamespace(wrong=0, lagging=0, varied=0)
-        vars(n).update(zip(self._counts, numbers, strict=True))
+        vars(n).update(zip([*self._counts, "one_start"], numbers, strict=True))
         many = max(MIN_ENDS, n.ended / 2)
         chance = (n.going_still + 1) / (n.going_moved + 1)
         is_still = n.still == n.moved >= MIN_ENDS and chance**n.moved < MAX_CHANCE
@@ -137,9 +144,17 @@ class Checks:
             if is_found:
                 fix = f"{setting or self._setting} (checks=False skips the checks)"
                 raise ValueError(f"{self._name}: {fault}; {fix}")
-        lag = "the reward lags: it lies between those of the states before and after"
-        if n.lagging >= MIN_ENDS and lag not in self.notes:
-            self.notes.append(lag)
+        is_constant = n.ended * n.squares == n.length**2 and n.length > n.ended == n.unmarked >= 4 * MIN_ENDS
+        notes = {
+            "some last observations contain NaN": n.nan > 0,
+            "the reward lags: it lies between those of the states before and after": n.lagging >= MIN_ENDS,
+            "all episodes have one length: pass truncated= if it is a limit": is_constant
+            and self._time_limit is None,
+        }
+        self.notes += [note for note, is_found in notes.items() if is_found and note not in self.notes]
+        if n.one_start and n.other_starts and not self._is_warned:
+            self._is_warned = True
+            warn_user(f"{self._name}: all environments began in one state; do they have the same seed?")
         if n.ended >= ENOUGH_ENDS:
             self._resume_at, self._counts = 10 * (self._steps + 1), {}
             self._length, self._has_moved = torch.zeros_like(self._length), torch.zeros_like(self._has_moved)

@@ -153,6 +153,16 @@ def test_correct_simulators_are_silent(interface, name):
     assert env.notes == []
 
 
+@pytest.mark.parametrize("factor", [1, 0])
+def test_environments_with_one_seed_are_a_warning_unless_all_episodes_begin_in_one_state(factor):
+    sim = Generic(state=lambda lane, episode, step: numbered(0 * lane, factor * episode, step))
+    sim.length = lambda lane, episode: 3
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        run(wrapped(sim))
+    assert ["seed" in str(each.message) for each in found] == [True] * factor
+
+
 def distance(achieved_goal, desired_goal, info):
     return -(achieved_goal - desired_goal).norm(dim=-1)
 
@@ -188,6 +198,26 @@ def test_a_reward_that_lags_by_a_substep_is_a_note(lag):
     env = rewarded(lambda before, after, goal: distance(after + lag * (before - after), goal, {}), distance)
     run(env)
     assert len(env.notes) == (lag > 0)
+
+
+def test_a_constant_length_without_time_outs_is_a_note():
+    sim = simulators.Genesis("unmarked", length=lambda lane, episode: 5)
+    sim.max_episode_length = None
+    env = wrapped(sim, last_observation="final_observations")
+    run(env)
+    assert "length" in env.notes[0]
+
+
+def test_a_few_last_observations_with_nan_are_a_note():
+    class Exploding(Generic):
+        def finish(self, ended):
+            final = super().finish(ended)
+            final["policy"][0] = torch.nan
+            return final
+
+    env = wrapped(Exploding())
+    run(env)
+    assert "NaN" in env.notes[0]
 
 
 class Undivided(Generic):
