@@ -170,6 +170,15 @@ class GoalSimulator:
         defaults = {"observation": (), "last_observation": "final_obs", "truncated": "truncation"}
         return cls(JaxSimulator(env, num_envs, setting), **defaults | {"setting": setting} | options)
 
+    playground = brax
+
+    @classmethod
+    def genesis(cls, sim: Any, **options: Any) -> GoalSimulator:
+        """Wrap an environment of Genesis whose ``extras`` have ``"final_observations"``."""
+        setting = "set extras['final_observations'] in step(), before the reset"
+        defaults = {"observation": (), "last_observation": "final_observations", "setting": setting}
+        return cls(sim, **defaults | options)
+
     @classmethod
     def vector_env(cls, env: gym.vector.VectorEnv[Any, Any, Any], **options: Any) -> GoalSimulator:
         """Wrap a Gymnasium vector environment, of arrays or tensors, in mode SAME_STEP or DISABLED."""

@@ -7,7 +7,7 @@ from her_wrappers.simulators import GoalSimulator
 from tests.support.pages import EXAMPLE, ROOT
 
 PAGE = (ROOT / "docs" / "simulators.md").read_text()
-PRESETS = {"isaaclab", "mjlab", "maniskill", "brax"}
+PRESETS = {"isaaclab", "mjlab", "maniskill", "brax", "genesis"}
 
 
 def test_presets_and_arguments_of_the_page_exist():
@@ -25,6 +25,6 @@ def test_presets_and_arguments_of_the_page_exist():
 
 
 def test_the_table_names_existing_presets():
-    for name in PRESETS | {"vector_env"}:
+    for name in PRESETS | {"playground", "vector_env"}:
         assert callable(getattr(GoalSimulator, name))
         assert f".{name}`" in PAGE

@@ -25,7 +25,7 @@ MAKERS = {
         simulators.IsaacLab(fault), **READ | {"last_observation": "final_obs"}
     ),
     "ManiSkill": lambda fault: GoalSimulator.maniskill(simulators.ManiSkill(fault), **READ),
-    "Genesis": lambda fault: wrapped(simulators.Genesis(fault), last_observation="final_observations"),
+    "Genesis": lambda fault: GoalSimulator.genesis(simulators.Genesis(fault), **READ),
 }
 
 
@@ -203,7 +203,7 @@ def test_a_reward_that_lags_by_a_substep_is_a_note(lag):
 def test_a_constant_length_without_time_outs_is_a_note():
     sim = simulators.Genesis("unmarked", length=lambda lane, episode: 5)
     sim.max_episode_length = None
-    env = wrapped(sim, last_observation="final_observations")
+    env = GoalSimulator.genesis(sim, **READ)
     run(env)
     assert "length" in env.notes[0]
 

@@ -23,9 +23,9 @@ SIMULATORS = {
     ),
     "mjlab": lambda: GoalSimulator.mjlab(simulators.Mjlab(), **READ | {"observation": "actor"}),
     "ManiSkill": lambda: GoalSimulator.maniskill(simulators.ManiSkill(), info_keys=["elapsed_steps"], **READ),
-    "Genesis": lambda: wrapped(simulators.Genesis(), last_observation="final_observations"),
+    "Genesis": lambda: GoalSimulator.genesis(simulators.Genesis(), **READ),
     "Brax": lambda: GoalSimulator.brax(simulators.JaxEnv(), 4, **READ),
-    "MuJoCo Playground": lambda: GoalSimulator.brax(simulators.JaxEnv(resets="kept"), 4, **READ),
+    "MuJoCo Playground": lambda: GoalSimulator.playground(simulators.JaxEnv(resets="kept"), 4, **READ),
     "VectorEnv": lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(), info_keys=["steps"]),
     "VectorEnv of tensors": lambda: GoalSimulator.vector_env(
         simulators.TensorVectorEnv(), info_keys=["steps"]
@@ -210,7 +210,7 @@ def test_a_mistake_is_an_error_that_names_it(options, message):
 
 def test_a_seed_is_passed_on_or_rejected():
     with pytest.raises(ValueError, match="seed"):
-        wrapped(simulators.Genesis()).reset(seed=0)
+        GoalSimulator.genesis(simulators.Genesis(), **READ).reset(seed=0)
 
 
 @pytest.mark.parametrize(
