@@ -10,7 +10,7 @@ from gymnasium.error import ResetNeeded
 
 from her_envs.base import TaskBase
 from her_envs.canvas import Window
-from her_envs.starts import sample_starts
+from her_envs.starts import copy_options, sample_starts
 
 
 class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
@@ -67,15 +67,16 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             The first observation, and ``{"is_success": bool}``.
 
         Raises:
-            TypeError: ``"state"`` is not a dict, although states of the task have several entries apart from
-                ``goal``.
+            TypeError: ``options`` is not a dict; or ``"state"`` is not a dict, although states of the
+                task have several entries apart from ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
+        given = copy_options(options)
         super().reset(seed=seed)
-        self._state, observations = sample_starts(self.task, 1, self.np_random, options or {})
+        self._state, observations = sample_starts(self.task, 1, self.np_random, given)
         observation = {key: rows[0] for key, rows in observations.items()}
         # Sampled starts are never solved; a start given by options can be.
-        self._success = bool(options) and bool(
+        self._success = bool(given) and bool(
             self.task.success(observation["achieved_goal"], observation["desired_goal"])
         )
         self._elapsed, self._ended, self._return = 0, False, 0.0

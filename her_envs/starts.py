@@ -14,6 +14,13 @@ MAX_REDRAWS = 1000
 """Number of attempts to sample starts that are not solved yet, before an error is raised."""
 
 
+def copy_options(options: Any) -> dict[str, Any]:
+    """Return a copy of the reset options, or ``{}`` for None; raise TypeError if they are not a dict."""
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"reset options must be a dict, got {options!r}")
+    return dict(options or {})
+
+
 def sample_starts(
     task: GoalTask,
     num_envs: int,

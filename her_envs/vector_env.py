@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_envs.base import TaskBase
-from her_envs.starts import replace_rows, sample_starts
+from her_envs.starts import copy_options, replace_rows, sample_starts
 from her_envs.task import Array, GoalTask, RewardType, State, require_choice, require_positive
 
 if TYPE_CHECKING:
@@ -135,18 +135,20 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
             environments whose episode begins at its goal.
 
         Raises:
-            gymnasium.error.Error: ``seed`` is not an integer.
-            TypeError: ``"state"`` is not a dict, although states of the task have several entries apart from
-                ``goal``.
+            TypeError: ``seed`` is a list, a tuple or an array; ``options`` is not a dict; or ``"state"`` is
+                not a dict, although states of the task have several entries apart from ``goal``.
             ValueError: An option is unknown, or its value does not fit the task.
         """
-        super().reset(seed=seed)
-        given = dict(options or {})
+        if isinstance(seed, list | tuple | np.ndarray):
+            raise TypeError(f"seed must be one integer for all environments, or None, got {seed!r}")
+        given = copy_options(options)
         if self._on_device is not None:
+            super().reset(seed=seed)
             self._state, result = self._on_device.reset(self._state, given, self.np_random)
             self._paint(replace=True)
             return result
         mask = self._as_mask(given.pop("reset_mask", None))
+        super().reset(seed=seed)
         state = self._start_episodes(np.flatnonzero(mask), given)[0]
         observations = self.task.observe(state)
         success = self.task.success(observations["achieved_goal"], observations["desired_goal"])
@@ -250,10 +252,12 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         if given is None:
             return np.ones(self.num_envs, bool)
         mask: np.ndarray = np.array(given)
-        is_enough = mask.all() if self._state is None else mask.any()
-        if mask.shape != (self.num_envs,) or mask.dtype != bool or not is_enough:
+        is_first = self._state is None
+        is_valid = mask.shape == (self.num_envs,) and mask.dtype == bool
+        if not is_valid or not (mask.all() if is_first else mask.any()):
+            needed = "only True in the first reset" if is_first else "at least one True"
             raise ValueError(
-                f"reset option 'reset_mask' must have dtype bool, shape ({self.num_envs},), and a True (only "
-                f"True in the first reset), got dtype {mask.dtype} and shape {mask.shape}: {mask}"
+                f"reset option 'reset_mask' must have dtype bool and shape ({self.num_envs},), with "
+                f"{needed}, got dtype {mask.dtype} and shape {mask.shape}: {mask}"
             )
         return mask

@@ -57,6 +57,7 @@ BAD_RESETS = [
     (PointPush(), {"goal": [0.1, 0.5]}, ValueError, "desired_goal"),
     (PointPush(), {"state": APART}, ValueError, "apart"),
     (PointPush(), {"state": 3}, TypeError, "state"),
+    (PointReach(), [("goal", [0.5, 0.5])], TypeError, "options"),
 ]
 
 
@@ -94,7 +95,7 @@ def test_the_first_reset_must_reset_all_environments_and_has_one_seed():
     env = TaskVectorEnv(PointReach(), 2)
     with pytest.raises(ValueError, match="reset_mask"):
         env.reset(options={"reset_mask": np.array([True, False])})
-    with pytest.raises(gym.error.Error, match="Seed"):
+    with pytest.raises(TypeError, match="seed"):
         env.reset(seed=[1, 2])
 
 
