@@ -52,10 +52,11 @@ class GoalSimulator:
             argument, not from ``sim``, which may already have the goal of the next episode.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` of tensors (B, G) that returns
             rewards (B,); ``info`` is a dict of tensors (B, ...) with the keys ``info_keys``.
-        last_observation: Place of the last observations of episodes: a path of keys in the infos, or a
-            function ``(observation, infos)``, of rows for all N environments; ``"final_obs"`` also finds
-            ``final_observation`` and ``terminal_observation``. ``"returned"``: ``step`` returns them, since
-            the simulator does not reset by itself.
+        last_observation: Place of the last observations of episodes: a path of keys in the infos, with rows
+            for all environments, for those that ended, or for those in ``env_ids`` of the same dict;
+            ``"final_obs"`` also finds ``final_observation`` and ``terminal_observation``. ``"returned"``:
+            ``step`` returns them, since the simulator does not reset by itself. Or a function
+            ``(observation, infos)`` that returns the rows of all environments.
         compute_terminated: Function like ``compute_reward`` that returns bools, for the buffer.
         reward: ``"compute"``: rewards are ``compute_reward`` of the goals after the step. ``"simulator"``:
             rewards are those of the simulator, which ``compute_reward`` must reproduce.
@@ -343,19 +344,28 @@ class GoalSimulator:
                 near = find(infos, tuple(parents))
                 if (final := find(near, (name,))) is not None:
                     break
+        ids = next((near[key] for key in ("env_ids", "_env_ids") if find(near, (key,)) is not None), None)
         mask = find(near, (f"_{name}",))
         if isinstance(final, np.ndarray) and final.dtype == object:  # Gymnasium: dicts, and None
-            mask = np.array([row is not None for row in final])
-            filled = [row if row is not None else final[mask.argmax()] for row in final]
-            final = map_tree(lambda *rows: np.stack(rows), *filled) if mask.any() else None
+            ids = [i for i, row in enumerate(final) if row is not None]
+            final = map_tree(lambda *rows: np.stack(rows), *(final[i] for i in ids)) if ids else None
         if final is None:
             return returned, ended
         rows = self._read(final)
-        shapes = [map_tree(lambda leaf: tuple(leaf.shape), tree) for tree in (rows, returned)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(f"last observations must have the shapes {shapes[1]}, got {shapes[0]}")
-        absent = torch.zeros_like(ended) if mask is None else ended & ~as_tensors(mask, ended.device).bool()
-        return choose(ended, rows, returned), absent
+        shapes = [map_tree(lambda leaf: tuple(leaf.shape[1:]), tree) for tree in (rows, returned)]
+        place = ended.cumsum(0) - 1  # index of an environment among those that ended
+        count, *others = map(len, leaf_arrays(rows))
+        if shapes[0] != shapes[1] or any(other != count for other in others):
+            raise ValueError(f"last observations must have rows of the shapes {shapes[1]}, got {shapes[0]}")
+        is_present = place < count if mask is None else as_tensors(mask, ended.device).bool()
+        if ids is not None:
+            ids = as_tensors(ids, ended.device).long()
+            is_present = torch.zeros_like(ended).index_fill_(0, ids, True)
+            rows = map_tree(lambda row, now: now.index_copy(0, ids, row.to(now.dtype)), rows, returned)
+        elif count < self.num_envs:
+            place = place.clamp(0, max(count - 1, 0))
+            rows = map_tree(lambda row, now: row.index_select(0, place) if count else now, rows, returned)
+        return choose(ended, rows, returned), ended & ~is_present
 
     def _column(self, key: str, infos: Any, ended: torch.Tensor) -> torch.Tensor:
         """Return an info for all N environments, for those that ended from ``final_info`` if possible."""

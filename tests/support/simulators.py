@@ -223,6 +223,28 @@ class Genesis(Lanes):
         return self.observe(), torch.tensor(reward), torch.tensor(ended), self.extras
 
 
+class EndedRows(Lanes):
+    """Last observations of the environments that ended only: with their numbers, shuffled, or in order."""
+
+    def __init__(self, *, with_ids, **options):
+        super().__init__(**options)
+        self.with_ids = with_ids
+
+    reset = Generic.reset
+
+    def step(self, action):
+        reward, terminated, truncated = self.advance()
+        ids = torch.tensor(np.flatnonzero(terminated | truncated))
+        ids = ids.flip(0) if self.with_ids else ids
+        final = self.finish(terminated | truncated)
+        rows = {
+            "policy": final["policy"][ids],
+            "goals": {key: leaf[ids] for key, leaf in final["goals"].items()},
+        }
+        terminal = {"observations": rows} | ({"env_ids": ids} if self.with_ids else {})
+        return self.observe(), *map(torch.tensor, (reward, terminated, truncated)), {"terminal": terminal}
+
+
 class NumpyVectorEnv(gym.vector.VectorEnv):
     """A Gymnasium vector environment of arrays, with ``final_obs`` as objects."""
 

@@ -17,6 +17,10 @@ from tests.support.waiting import NothingWaits
 SIMULATORS = {
     "generic": lambda: wrapped(Generic()),
     "function": lambda: wrapped(Generic(), last_observation=lambda obs, infos: infos["final_obs"]),
+    "ids": lambda: wrapped(simulators.EndedRows(with_ids=True), last_observation="terminal.observations"),
+    "ended rows": lambda: wrapped(
+        simulators.EndedRows(with_ids=False), last_observation="terminal.observations"
+    ),
     "Isaac Lab": lambda: GoalSimulator.isaaclab(simulators.IsaacLab(), **READ),
     "Isaac Lab, no autoreset": lambda: GoalSimulator.isaaclab(
         simulators.IsaacLab(autoreset_mode="DISABLED"), **READ
@@ -82,7 +86,7 @@ def waiting(*_, **__):
     raise AssertionError("a copy to the host waits")
 
 
-@pytest.mark.parametrize("name", ["generic", "Isaac Lab", "ManiSkill", "Genesis"])
+@pytest.mark.parametrize("name", ["generic", "Isaac Lab", "ManiSkill", "Genesis", "ids", "ended rows"])
 def test_a_step_waits_only_when_the_checks_are_due(name, monkeypatch):
     env = SIMULATORS[name]()
     env.reset()
