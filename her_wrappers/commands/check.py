@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
 import gymnasium as gym
 
 from her_wrappers.checker import check_goal_env
 from her_wrappers.commands import terminal
 from her_wrappers.commands.policies import find_policy
 from her_wrappers.goals.environments import call_factory, env_factory, present_folder
+from her_wrappers.support.error_texts import is_library
 from her_wrappers.support.policies import PolicyError
 
 
@@ -47,6 +54,7 @@ def check(
         made = call_factory(env, factory, options)
         if not isinstance(made, gym.Env | gym.vector.VectorEnv):
             raise TypeError(f"{env} must return a gymnasium Env or VectorEnv, got {type(made).__name__}")
+        location = _class_location(made) if reporting.format == "github" else None
         first, failure = [made], None
         try:
             report = check_goal_env(
@@ -61,7 +69,21 @@ def check(
             )
         except PolicyError as error:  # a fault of the environment may be the cause
             failure, report = error, error.report
-    code = reporting.finish(report)
+    code = reporting.finish(report, location)
     if failure is not None:
         raise failure
     return code
+
+
+def _class_location(env: Any) -> tuple[str, int] | None:
+    """Find the outermost wrapper or environment whose class is the user's own; return its file and line."""
+    repository = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+    while env is not None:
+        env_class = type(env)
+        env = getattr(env, "env", None)  # of a wrapper
+        with contextlib.suppress(OSError, TypeError):  # the class has no source file
+            file, (_, line) = Path(inspect.getfile(env_class)).resolve(), inspect.getsourcelines(env_class)
+            is_installed = is_library(file) or "site-packages" in file.parts
+            if file.is_relative_to(repository) and not is_installed:
+                return file.relative_to(repository).as_posix(), line
+    return None

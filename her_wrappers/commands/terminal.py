@@ -208,12 +208,15 @@ class ReportOptions:
         """Redirect the output of the user's code from stdout to stderr, unless the report is text."""
         return contextlib.redirect_stdout(sys.stdout if self.format == "text" else sys.stderr)
 
-    def finish(self, report: Any) -> int:
-        """Print a report; return exit code 1 if it has errors (with ``strict``, any findings), else 0."""
+    def finish(self, report: Any, location: tuple[str, int] | None = None) -> int:
+        """Print a report; return exit code 1 if it has errors (with ``strict``, any findings), else 0.
+
+        With ``--format github``, each finding is printed as a GitHub annotation of ``location`` (file, line).
+        """
         if self.format == "text":
             print_report(report)
         else:
-            print(report.json() if self.format == "json" else report.github())
+            print(report.json() if self.format == "json" else report.github(location))
         return int(bool(report.findings if self.strict else report.of_severity("error")))
 
 

@@ -1,6 +1,7 @@
 """``her check``, ``her check-replay`` and ``her rules``: output and exit codes."""
 
 import json
+import re
 
 import pytest
 
@@ -8,6 +9,7 @@ from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.conformance import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
 from tests.support.commands import her
+from tests.support.pages import ROOT
 
 BROKEN = "tests.support.specimens."
 SCALED = f"{BROKEN}broken_rewards:RewardScaled"
@@ -49,9 +51,38 @@ def test_the_findings_before_an_error_of_the_policy_are_printed(tmp_path, monkey
     assert "StopIteration" in result.stderr
 
 
-def test_github_gets_annotations():
-    output = her("check", SCALED, "--max-steps", "100", "--format", "github").stdout
-    assert output.startswith("::error title=GE101 reward-mismatch::RewardScaled: ")
+def annotation(*arguments):
+    """Return file, line and message of the first annotation; None without a file."""
+    output = her("check", *arguments, "--max-steps", "100", "--format", "github").stdout
+    found = re.match(r"::error file=(.*?),line=(\d+),title=(.*)", output)
+    return found and (found[1], int(found[2]), found[3])
+
+
+def test_github_gets_annotations_of_the_class(monkeypatch):
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(ROOT))
+    monkeypatch.chdir(ROOT / "docs")
+    monkeypatch.syspath_prepend(ROOT)
+    file, line, message = annotation(SCALED)
+    assert message.startswith("GE101 reward-mismatch::RewardScaled: ")
+    assert (ROOT / file).read_text().split("\n")[line - 1].startswith("class RewardScaled(")
+
+
+def test_github_gets_annotations_of_the_outermost_class_of_the_repository(monkeypatch, tmp_path):
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("""import gymnasium as gym
+import her_envs
+
+class Bonus(gym.RewardWrapper):
+    def reward(self, reward):
+        return reward + 1
+
+def make_env():
+    return Bonus(gym.make("her_envs/PointReach-v0"))
+""")
+    assert annotation("mine.py:make_env")[:2] == ("mine.py", 4)
+    monkeypatch.syspath_prepend(ROOT)
+    assert annotation(SCALED) is None, "its class is elsewhere"
 
 
 def test_the_time_of_a_check_can_be_limited():
