@@ -1,7 +1,7 @@
 """Draw a failed episode next to the same episode with the goal that it achieved, as an animated GIF.
 
 The episode is recorded with random actions in a bundled environment, whose task can be drawn with any goal.
-For another environment, replace `draw_state`. Run it with ``python -m examples.show_relabeling``.
+For another environment, replace `draw_picture`. Run it with ``python -m examples.show_relabeling``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 import her_envs
 from her_envs import GoalTask
+from her_envs.base import draw_picture
 from her_envs.canvas import AGENT, BACKGROUND, FAINT, INK, REACHED
-from her_envs.pictures import Painter
 from her_envs.task import State
 from her_wrappers import Episode, EpisodeRecorder, relabel_episode
 from her_wrappers.commands.pictures import write_gif
@@ -102,14 +102,6 @@ def both_sides(env: gym.Env[Any, Any], episode: Episode, states: list[State]) ->
     )
 
 
-def draw_state(task: GoalTask, states: list[State], size: int) -> np.ndarray:
-    """Draw the last of the states, with the trail of the others, as (size, size, 3) uint8."""
-    painter = Painter(task)
-    for state in states:
-        painter.append(state)
-    return painter.draw_picture(0, len(states) - 1, size)
-
-
 def draw_page(task: GoalTask, title: str, sides: tuple[Side, Side], t: int, size: int) -> np.ndarray:
     """Draw the state after ``t`` steps with both goals, as (H, 2 * size, 3) uint8.
 
@@ -122,7 +114,7 @@ def draw_page(task: GoalTask, title: str, sides: tuple[Side, Side], t: int, size
     for number, side in enumerate(sides):
         left, below = number * size + margin, size + 2 * line
         draw.text((left, line / 2), side.title, INK, font)
-        panel = Image.fromarray(draw_state(task, side.states[: t + 1], size))
+        panel = Image.fromarray(draw_picture(task, side.states[: t + 1], 0, size))
         page.paste(panel, (number * size, 2 * line))
         cells = np.where(side.reached[:, None], REACHED, AGENT).astype(np.uint8)
         cells[t:] = FAINT

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import gymnasium as gym
@@ -11,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from her_envs.arrays import as_numpy, copied
-from her_envs.pictures import Painter
+from her_envs.canvas import AGENT, OBJECT, Canvas, require_pygame
 from her_envs.task import (
     Array,
     GoalTask,
@@ -28,7 +29,6 @@ class TaskBase:
 
     metadata: dict[str, Any]
     render: Callable[[], Any]
-    _painter: Painter | None = None  # Gymnasium also closes an environment whose __init__ raised
 
     def __init__(
         self,
@@ -57,8 +57,9 @@ class TaskBase:
         self._is_discrete = isinstance(task.action_space, spaces.Discrete)
         self._lowest, self._highest = action_bounds(task.action_space)
         if render_mode is not None:
-            self._painter = Painter(task)
+            require_pygame()
         self._state: State | None = None
+        self._past: deque[State] = deque(maxlen=500)  # for the trails; bounds the memory of long episodes
 
     @property
     def state(self) -> State:
@@ -105,22 +106,39 @@ class TaskBase:
         return given
 
     def _paint(self, replace: bool = False) -> None:
-        """Add the state to the trails, replacing the last state if ``replace``; render in human mode."""
-        if self._painter is not None and self._state is not None:
-            self._painter.append({name: as_numpy(values) for name, values in self._state.items()}, replace)
-            if self.render_mode == "human":
-                self.render()
+        """Add the state to the trails, replacing the last state if ``replace``; render in human mode.
 
-    def _draw_envs(self, steps: list[int], size: int) -> list[np.ndarray]:
+        After a reset of some environments, the last state is replaced, since the others have not moved.
+        """
+        if self.render_mode is None or self._state is None:
+            return
+        if replace and self._past:
+            self._past.pop()
+        self._past.append({name: as_numpy(values) for name, values in self._state.items()})
+        if self.render_mode == "human":
+            self.render()
+
+    def _draw_envs(self, steps: list[int]) -> list[np.ndarray]:
         """Draw the first ``len(steps)`` environments; ``steps`` are the lengths of their episodes so far."""
-        if self._painter is None:
+        if self.render_mode is None:
             gym.logger.warn(
                 'render() needs a render_mode, got None; make the environment with render_mode="rgb_array"'
             )
             return []
         if self._state is None:
             raise ResetNeeded("render() cannot draw before the first episode; call reset() first")
-        return [self._painter.draw_picture(index, count, size) for index, count in enumerate(steps)]
+        past = list(self._past)
+        return [draw_picture(self.task, past[-(n + 1) :], i, self.render_size) for i, n in enumerate(steps)]
+
+
+def draw_picture(task: GoalTask, states: Sequence[State], index: int, size: int) -> np.ndarray:
+    """Draw row ``index`` of the last state, with the trail of all states, (size, size, 3) uint8."""
+    canvas = Canvas(size)
+    places = [task.trail_points(state, index) for state in states]
+    for path, color in zip(zip(*places, strict=True), (AGENT, OBJECT), strict=False):
+        canvas.trail(path, color)
+    task.draw(canvas, states[-1], index)
+    return canvas.pixels()
 
 
 def action_bounds(space: spaces.Space[Any]) -> tuple[Any, ...]:

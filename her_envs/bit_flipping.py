@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import operator
 from functools import reduce
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from gymnasium import spaces
 
-from her_envs.arrays import Movable, cast, copied, namespace, take
+from her_envs.arrays import cast, copied, namespace, take
 from her_envs.task import (
     ONE,
     Array,
@@ -72,12 +72,10 @@ class BitFlipping(GoalTask):
         require_choice("observation", observation, get_args(ObservationForm))
         require_bool("channel_first", channel_first)
         self._random_goal = goal == "random"
-        self._encoding: _Bits | _Integer | _Image
-        if observation == "image":
-            self._encoding = _Image(self.n_bits, channel_first)
-        else:
-            self._encoding = _Bits(self.n_bits) if observation == "bits" else _Integer(self.n_bits)
-        self.observation_space = make_observation_space(self._encoding.space, goal=self._encoding.space)
+        self._form = observation
+        self._shifts = np.arange(self.n_bits)
+        space = self._make_space(channel_first)
+        self.observation_space = make_observation_space(space, goal=space)
         self._continuous = require_bool("continuous", continuous)
         box = spaces.Box(-1.0, 1.0, (self.n_bits,), np.float32)
         self.action_space = box if continuous else spaces.Discrete(self.n_bits)
@@ -96,20 +94,25 @@ class BitFlipping(GoalTask):
 
     def observe(self, state: State) -> dict[str, Array]:
         """Return the encoded bits, as observation and as achieved goal."""
-        bits = self._encoding.encode(state["bits"])
+        bits = self._encode(state["bits"])
         return {
             "observation": bits,
             "achieved_goal": copied(bits),
-            "desired_goal": self._encoding.encode(state["goal"]),
+            "desired_goal": self._encode(state["goal"]),
         }
 
     def success(self, achieved_goal: Array, desired_goal: Array) -> Array:
         """Return whether all bits of the achieved goal equal the bits of the desired goal."""
-        return self._encoding.equal(achieved_goal, desired_goal)
+        if self._form == "integer":
+            return achieved_goal == desired_goal
+        return ~self._differ(achieved_goal, desired_goal).any(-1)
 
     def distance(self, achieved_goal: Array, desired_goal: Array) -> Array:
         """Return the number of bits that differ between achieved and desired goal."""
-        return self._encoding.hamming(achieved_goal, desired_goal)
+        if self._form == "integer":
+            differ = achieved_goal ^ desired_goal
+            return reduce(operator.add, ((differ & 1 << bit != 0) * ONE for bit in range(self.n_bits)))
+        return (self._differ(achieved_goal, desired_goal) * ONE).sum(-1)
 
     def reached_goal(self, state: State) -> Array:
         """Return the goals that ``state`` reaches: its bits, as 0 and 1 even if observations are images."""
@@ -132,76 +135,46 @@ class BitFlipping(GoalTask):
         canvas.text("goal", (0.75, 0.95))
         canvas.text("reached" if not differ.any() else f"{differ.sum()} to flip", (0.5, 0.045), size=0.05)
 
-
-# Each encoding has the space of the encoded bits of one environment, and three functions: `encode` returns
-# the encoded bits of (N, n_bits) int8 in new memory, `equal` whether all bits are equal, (...) bool, and
-# `hamming` the number of bits that differ, (...) float32.
-
-
-class _Bits(Movable):
-    def __init__(self, n_bits: int) -> None:
-        self.space = spaces.MultiBinary(n_bits)
-
-    def encode(self, bits: Array) -> Array:
-        return copied(bits)
-
-    def equal(self, a: Array, b: Array) -> Array:
-        return (a == b).all(-1)
-
-    def hamming(self, a: Array, b: Array) -> Array:
-        return ((a != b) * ONE).sum(-1)
-
-
-class _Integer(Movable):
-    def __init__(self, n_bits: int) -> None:
-        if n_bits > 62:  # Discrete spaces use int64
+    def _make_space(self, channel_first: bool) -> spaces.Space[Any]:
+        """Return the space of bits in the chosen form; for images, prepare the indices of their pixels."""
+        n_bits = self.n_bits
+        if self._form == "bits":
+            return spaces.MultiBinary(n_bits)
+        if self._form == "integer" and n_bits > 62:  # Discrete spaces use int64
             raise ValueError(
                 f'observation="integer" supports at most 62 bits, got {n_bits=}; use observation="bits"'
             )
-        self.space = spaces.Discrete(2**n_bits)
-        self._weights = 2 ** np.arange(n_bits, dtype=np.int64)
-
-    def encode(self, bits: Array) -> Array:
-        if isinstance(bits, np.ndarray):
-            return bits @ self._weights
-        return (bits * self._weights).sum(-1)  # a GPU has no product of integer matrices
-
-    def equal(self, a: Array, b: Array) -> Array:
-        return a == b
-
-    def hamming(self, a: Array, b: Array) -> Array:
-        differ = a ^ b
-        return reduce(operator.add, ((differ & 1 << bit != 0) * ONE for bit in range(len(self._weights))))
-
-
-class _Image(Movable):
-    def __init__(self, n_bits: int, channel_first: bool) -> None:
+        if self._form == "integer":
+            return spaces.Discrete(2**n_bits)
         cells = math.isqrt(n_bits - 1) + 1  # along each side
         # Along each side of a cell; the convolutions of Mnih et al. 2015 need at least 36 pixels in total.
         pixels = max(4, math.ceil(36 / cells))
         side = cells * pixels
-        self.space = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
+        space = spaces.Box(0, 255, (1, side, side) if channel_first else (side, side, 1), np.uint8)
         self._levels = np.array([80, 255], np.uint8)
         # Index of the bit that each pixel shows; n_bits for the black pixels between the squares.
         row, column = np.indices((side, side)) // pixels
         bit = np.minimum(row * cells + column, n_bits)
         gap = (np.indices((side, side)) % pixels == 0).any(axis=0)
-        self._bit_of_pixel = np.where(gap, n_bits, bit).reshape(self.space.shape)
+        self._bit_of_pixel = np.where(gap, n_bits, bit).reshape(space.shape)
         # The pixel in the middle of each cell shows the bit of the cell.
         middle = slice(pixels // 2, None, pixels)
-        self._middles = (0, middle, middle) if channel_first else (middle, middle, 0)
+        self._middles = (..., 0, middle, middle) if channel_first else (..., middle, middle, 0)
+        return space
 
-    def encode(self, bits: Array) -> Array:
+    def _encode(self, bits: Array) -> Array:
+        """Return bits (N, n_bits) as observations, in new memory."""
+        if self._form == "bits":
+            return copied(bits)
+        if self._form == "integer":
+            return (cast(bits, "int64") << self._shifts).sum(-1)
         levels = take(self._levels, cast(bits, "int64"))
         levels = namespace(bits).concatenate([levels, 0 * levels[:, :1]], axis=1)
         return take(levels, self._bit_of_pixel, axis=1)
 
     def _differ(self, a: Array, b: Array) -> Array:
-        middles = (..., *self._middles)
-        return a[middles] != b[middles]
-
-    def equal(self, a: Array, b: Array) -> Array:
-        return ~self._differ(a, b).any(-1).any(-1)
-
-    def hamming(self, a: Array, b: Array) -> Array:
-        return (self._differ(a, b) * ONE).sum(-1).sum(-1)
+        """Return which bits, (..., n_bits) bool, or which cells of two images differ."""
+        if self._form == "bits":
+            return a != b
+        cells = a[self._middles] != b[self._middles]
+        return cells.reshape(*cells.shape[:-2], cells.shape[-1] ** 2)

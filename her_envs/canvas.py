@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -50,22 +49,15 @@ def require_pygame() -> ModuleType:
     Raises:
         gymnasium.error.DependencyNotInstalled: pygame is missing or damaged.
     """
-    try:
+    with contextlib.suppress(ImportError):
         pygame = importlib.import_module("pygame")
         if hasattr(pygame, "Surface"):  # an uninstalled pygame can leave an empty folder
             return pygame
-    except ImportError:
-        pass
-    installed = []
-    for name in ("pygame", "pygame-ce"):
-        with contextlib.suppress(PackageNotFoundError):
-            installed.append(f"{name} {version(name)}")
-    if installed:  # both packages own the folder pygame/, and uninstalling one removes files of the other
-        raise DependencyNotInstalled(
-            f"files of {' and '.join(installed)} are missing or damaged; run "
-            f"`pip uninstall --yes pygame pygame-ce`, then `{INSTALL}`"
-        )
-    raise DependencyNotInstalled(f"rendering needs pygame; run: {INSTALL}")
+    # Both packages own the folder pygame/, and uninstalling one removes files of the other.
+    raise DependencyNotInstalled(
+        f"rendering needs pygame; run: {INSTALL}; if pygame is installed, its files are damaged: first run "
+        "`pip uninstall --yes pygame pygame-ce`"
+    )
 
 
 class Canvas:
@@ -196,29 +188,28 @@ class Window:
         RuntimeError: No display is available.
     """
 
-    _open: int = 0
-
     def __init__(self) -> None:
         self._pygame = require_pygame()
         platforms = {os.environ.get(name, "").strip().lower() for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
         if "egl" in platforms:  # X11 kills a process that uses GLX and EGL
             os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
-        display, was_open, problem = self._pygame.display, self._pygame.display.get_init(), ""
+        problem = ""
         try:
-            display.init()
-            driver = display.get_driver()
+            self._pygame.display.init()
+            driver = self._pygame.display.get_driver()
             named = ",".join(os.environ.get(name, "") for name in ("SDL_VIDEODRIVER", "SDL_VIDEO_DRIVER"))
             # SDL chooses such a driver if there is no display. A user can name it to open a window in memory.
             if driver in {"offscreen", "dummy"} and driver not in named.lower().split(","):
                 problem = f"no display is available, and SDL chose the driver {driver!r}, which shows nothing"
-                if not was_open:
-                    display.quit()
+                self._pygame.display.quit()
         except self._pygame.error as error:
             problem = str(error)
         if problem:
-            raise RuntimeError(f"cannot open a window: {problem}")
+            raise RuntimeError(
+                f"cannot open a window: {problem}; without a display, use --record out.gif of `her watch`, "
+                'or render_mode="rgb_array"'
+            )
         self._clock = self._pygame.time.Clock()
-        Window._open += 1
 
     def show(self, picture: np.ndarray, caption: str, fps: int) -> None:
         """Show a picture, (H, W, 3) uint8, with a title, then wait to limit the rate to ``fps``."""
@@ -243,7 +234,5 @@ class Window:
         return {"escape" if each.type == pygame.QUIT else pygame.key.name(each.key) for each in events}
 
     def close(self) -> None:
-        """Close the window, unless another environment still uses it."""
-        Window._open -= 1
-        if Window._open == 0:
-            self._pygame.display.quit()
+        """Close the window; the next picture of another environment opens it again."""
+        self._pygame.display.quit()

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from her_envs.base import TaskBase
+from her_envs.canvas import Window
 from her_envs.starts import copy_options, sample_starts
 
 
@@ -51,6 +52,7 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 10}  # noqa: RUF012 - as gym.Env declares it
 
     _elapsed, _ended, _return, _success = 0, False, 0.0, False  # of the current episode
+    _window: Window | None = None  # Gymnasium also closes an environment whose __init__ raised
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -131,18 +133,23 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
             gymnasium.error.ResetNeeded: `reset` was not called yet, and a render mode is given.
             RuntimeError: The render mode is ``"human"``, and no display is available.
         """
-        pictures = self._draw_envs([self._elapsed], self.render_size)
+        pictures = self._draw_envs([self._elapsed])
         if self.render_mode == "rgb_array":
             return pictures[0]
-        if self._painter is not None:
+        if self.render_mode == "human":
+            self._window = self._window or Window()
             success = "success" if self._success else "no success"
             name = (
                 f"{type(self.task).__name__} | step {self._elapsed} | return {self._return:.4g} | {success}"
             )
-            self._painter.show(pictures[0], name, self.metadata["render_fps"])
+            self._window.show(pictures[0], name, self.metadata["render_fps"])
         return None
 
     def close(self) -> None:
         """Close the window, if it is open."""
-        if self._painter is not None:
-            self._painter.close()
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_window": None}  # a copy opens its own window

@@ -75,19 +75,11 @@ class FloorPlan(Movable):
             layout = LAYOUTS[layout]
         if not isinstance(layout, list | tuple) or not all(isinstance(row, str) for row in layout):
             raise TypeError(f"layout must be a name, such as 'u', or a list of strings, got {layout!r}")
-        if not layout or not layout[0]:
-            raise ValueError(f"layout must have at least one row and one column, got {layout!r}")
-        for number, row in enumerate(layout):
-            if unknown := set(row) - {"#", "."}:
-                raise ValueError(
-                    f"layout must have only '#' for walls and '.' for free cells, got {min(unknown)!r} in "
-                    f"row {number}"
-                )
-            if len(row) != len(layout[0]):
-                raise ValueError(
-                    f"layout must have rows of the same length, got {len(layout[0])} letters in row 0 and "
-                    f"{len(row)} in row {number}"
-                )
+        if len({len(row) for row in layout}) != 1 or not layout[0] or set("".join(layout)) - {"#", "."}:
+            raise ValueError(
+                "layout must have rows of one length, at least 1, of '#' for walls and '.' for free cells, "
+                f"got {layout!r}"
+            )
         self.free = np.array([[letter == "." for letter in row] for row in reversed(layout)])
         self._cells = np.argwhere(self.free)[:, ::-1]  # (cells, 2) column and row
         self._padded = np.pad(self.free, 1)

@@ -59,12 +59,10 @@ def sample_starts(
         again = np.flatnonzero(solved)
         fresh = task.reset(len(again), rng) | {name: values[again] for name, values in given.items()}
         state = replace_rows(state, again, fresh)
-    fix = (
-        f" with the reset options {options}; pass another 'goal' or 'state'"
-        if given
-        else "; change reset() of the task, so that states are away from their goals"
+    raise ValueError(
+        f"the goal was already reached at the start in all {MAX_REDRAWS} attempts with the reset options "
+        f"{options}; pass another 'goal' or 'state', or change reset() of the task"
     )
-    raise ValueError(f"the goal was already reached at the start in all {MAX_REDRAWS} attempts{fix}")
 
 
 def replace_rows(state: State, rows: np.ndarray, new: State) -> State:
@@ -99,15 +97,12 @@ def _as_rows(name: str, value: Any, like: np.ndarray, num_envs: int, rows: np.nd
     shape = like.shape[1:]
     try:
         array = np.asarray(as_numpy(value))
-    except ValueError as error:
-        raise ValueError(f"{label} cannot be converted to an array of shape {shape}: {error}") from error
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{label} must contain numbers, got {value!r}")
+        with np.errstate(invalid="ignore"):  # a cast of infinity to integers raises below
+            cast: np.ndarray = array.astype(like.dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{label} must be an array of numbers, got {value!r}") from error
     if array.shape not in {shape, (num_envs, *shape)}:
-        for_all = f" or {(num_envs, *shape)}" if num_envs > 1 else ""
-        raise ValueError(f"{label} must have shape {shape}{for_all}, got {array.shape}")
-    with np.errstate(invalid="ignore"):  # a cast of infinity to integers raises below
-        cast: np.ndarray = array.astype(like.dtype)
+        raise ValueError(f"{label} must have shape {shape} or {(num_envs, *shape)}, got {array.shape}")
     if like.dtype.kind in "iub" and not np.array_equal(cast, array):
         raise ValueError(f"{label} must contain values that {like.dtype} can represent, got {value!r}")
     chosen: np.ndarray = np.broadcast_to(cast, (num_envs, *shape))[rows]

@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from her_envs.base import TaskBase
-from her_envs.pictures import mosaic, mosaic_columns
 from her_envs.starts import copy_options, replace_rows, sample_starts
 from her_envs.task import Array, GoalTask, RewardType, State, require_choice, require_positive
 
@@ -47,20 +46,17 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         autoreset_mode: When an environment is reset after the end of its episode: ``"NextStep"`` (default),
             ``"SameStep"`` (default with a device) or ``"Disabled"``, or an `AutoresetMode` of Gymnasium.
         max_steps: Steps after which an episode is truncated; by default ``task.max_steps``.
-        max_episode_steps: Alias of ``max_steps``: the name that Gymnasium uses for this limit.
         terminate_on_success: Whether success terminates an episode; by default
             ``task.terminate_on_success``.
         reward_type: ``"sparse"`` for rewards of -1 and 0, ``"dense"`` for minus the distance.
-        render_mode: ``None``, ``"human"`` for a window with the first 16 environments, ``"rgb_array"`` for
-            pictures as arrays.
-        render_size: Side of a picture, or of the window [pixels].
+        render_mode: ``None``, or ``"rgb_array"`` for pictures as arrays.
+        render_size: Side of a picture [pixels].
         device: A torch device such as ``"cuda"``, if the task supports tensors; None for NumPy arrays.
 
     Raises:
         TypeError: ``task`` is not a `GoalTask`, its action space is neither Box nor Discrete, or
             ``terminate_on_success`` is not a bool.
-        ValueError: The value of an option is not allowed, or both ``max_steps`` and ``max_episode_steps`` are
-            given.
+        ValueError: The value of an option is not allowed.
         gymnasium.error.DependencyNotInstalled: ``render_mode`` needs pygame, or ``device`` needs torch.
 
     Example:
@@ -74,7 +70,7 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
     """
 
     metadata = {  # noqa: RUF012 - as gym.vector.VectorEnv declares it
-        "render_modes": ["human", "rgb_array"],
+        "render_modes": ["rgb_array"],
         "render_fps": 10,
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
@@ -86,21 +82,15 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         *,
         autoreset_mode: AutoresetMode | str | None = None,
         max_steps: int | None = None,
-        max_episode_steps: int | None = None,
         terminate_on_success: bool | None = None,
         reward_type: RewardType = "sparse",
         render_mode: str | None = None,
         render_size: int = 512,
         device: Any = None,
     ) -> None:
-        if max_steps is not None and max_episode_steps is not None:
-            raise ValueError(
-                f"max_steps={max_steps!r} and max_episode_steps={max_episode_steps!r} are two names of the "
-                "same limit; pass only one of them"
-            )
         super().__init__(
             task,
-            max_steps=max_episode_steps if max_steps is None else max_steps,
+            max_steps=max_steps,
             terminate_on_success=terminate_on_success,
             reward_type=reward_type,
             render_mode=render_mode,
@@ -221,25 +211,13 @@ class TaskVectorEnv(TaskBase, gym.vector.VectorEnv[dict[str, Any], Any, np.ndarr
         """Draw the current states and the paths of the episodes.
 
         Returns:
-            N pictures, (render_size, render_size, 3) uint8 each, in mode ``"rgb_array"``, else None.
+            N pictures, (render_size, render_size, 3) uint8 each, or None without a render mode.
 
         Raises:
             gymnasium.error.ResetNeeded: `reset` was not called yet, and a render mode is given.
-            RuntimeError: The render mode is ``"human"``, and no display is available.
         """
         elapsed = self._elapsed if self._on_device is None else self._on_device.elapsed
-        if self.render_mode != "human" or self._painter is None:
-            return tuple(self._draw_envs(elapsed.tolist(), self.render_size)) or None
-        steps = elapsed[:16].tolist()  # more pictures would be too small to read
-        pictures = self._draw_envs(steps, self.render_size // mosaic_columns(len(steps)))
-        caption = f"{type(self.task).__name__} | {len(steps)} of {self.num_envs} environments"
-        self._painter.show(mosaic(pictures), caption, self.metadata["render_fps"])
-        return None
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Close the window, if it is open."""
-        if self._painter is not None:
-            self._painter.close()
+        return tuple(self._draw_envs(elapsed.tolist())) or None
 
     def _start_episodes(
         self, rows: np.ndarray, options: dict[str, Any] | None = None

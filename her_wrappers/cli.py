@@ -6,7 +6,6 @@ import difflib
 import io
 import os
 import platform
-import re
 import signal
 import sys
 import threading
@@ -32,7 +31,7 @@ COMMANDS = {
     "check": "Check a goal environment.",
     "check-replay": "Check a HER replay buffer.",
     "record": "Record episodes in an archive.",
-    "inspect": "Show lengths, returns, success and goals of an archive.",
+    "inspect": "Show lengths, returns and success of an archive.",
     "train": "Train an agent on a goal environment.",
     "watch": "Show an environment with an agent, a policy or random actions.",
     "compare": "Compare groups of runs: success rates, time until a success rate, and learning curves.",
@@ -51,9 +50,6 @@ AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")
 
 MAX_MESSAGE = 4000
 """Number of characters after which an error message is cut, since it may quote a long text from a file."""
-
-CONTROL = re.compile(r"(?!\x1b\[\??[\d;]*[mAGHJKhl])[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Matches control characters, but not tabs, line ends, and the colors and cursor movements of rich."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Output:
-    """A text stream that escapes control characters; after an OSError, it discards the later output."""
+    """A text stream that discards the later output after an OSError."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -98,8 +94,7 @@ class _Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        escaped = CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
-        self._drop_errors(lambda: self._stream.write(escaped))
+        self._drop_errors(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
@@ -119,16 +114,15 @@ def _run(name: str, *arguments: str) -> int:
         return _print_help()
     if name == "--version":
         return _print_versions()
-    if name == "--tyro-print-completion":
-        return _print_completion(name, *arguments)
     if name not in COMMANDS:
         meant = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean `her {meant[0]}`?" if meant else f"choose from {', '.join(COMMANDS)}"
         raise CommandError(f"unknown command {name!r}; {hint}")
     if "" in arguments:
         raise CommandError(f"`her {name}` got an empty argument (''); a shell variable may be unset")
-    command = _function(name)
+    module = name.replace("-", "_")
     try:
+        command = getattr(import_module(f"her_wrappers.commands.{module}"), module)
         if name == "train":  # its options depend on --algo, --recipe, --config and --resume
             return int(command(arguments) or 0)
         return int(terminal.parse(command, arguments) or 0)
@@ -139,12 +133,6 @@ def _run(name: str, *arguments: str) -> int:
         if found is None:
             raise
         raise found from error
-
-
-def _function(name: str) -> Any:
-    """Import and return the function of a command."""
-    module = name.replace("-", "_")
-    return getattr(import_module(f"her_wrappers.commands.{module}"), module)
 
 
 def _as_command_error(error: BaseException) -> CommandError | None:
@@ -160,7 +148,7 @@ def _as_command_error(error: BaseException) -> CommandError | None:
     if message := describe_user_error(error):
         message += "; --traceback shows the whole traceback"
     elif isinstance(error, OSError | ValueError | MemoryError):
-        message = terminal.message_of(error)
+        message = str(error)
     elif last.is_relative_to(Path(gym.__file__).parent):
         message = describe(error)
     else:
@@ -176,17 +164,6 @@ def _print_help() -> int:
         print(f"  {name:<{width}}  {summary}")
     print("\n`her COMMAND --help` shows the options of COMMAND; `her --version` is for bug reports.")
     print(terminal.EXIT_CODES)
-    return 0
-
-
-def _print_completion(*arguments: str) -> int:
-    """Print a shell script that completes commands and options."""
-    from tyro.extras import subcommand_cli_from_dict  # noqa: PLC0415 - not needed by the commands
-
-    from her_wrappers.commands.train import TrainOptions  # noqa: PLC0415 - imports her_agents
-
-    forms = {name: TrainOptions if name == "train" else _function(name) for name in COMMANDS}
-    subcommand_cli_from_dict(forms, prog="her", args=arguments, config=terminal.TYRO_CONFIG)
     return 0
 
 

@@ -35,8 +35,6 @@ def check(
 
     - her check her_envs/BitFlipping-v0 -o n_bits=15 --strict
     - her check my_envs:MyReach-v0 --max-steps 10000
-    - her check my_envs:make_env --ignore GE203 --format json
-    - her check my_envs:make_env --max-seconds 60 --format github
     - her check my_envs:make_env --policy my_agents.py:reach
 
     Args:

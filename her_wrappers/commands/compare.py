@@ -27,10 +27,8 @@ def compare(
     For example:
 
     - her compare runs/with_her runs/without_her --out figure.pdf table.tex
-    - her compare runs/PointReach-v0-sac-0 runs/PointReach-v0-sac-1
     - her compare "SAC=runs/a" "TQC=runs/b" --threshold 0.95 --at 100000
     - her compare runs/sweep --by agent.temperature --out sweep.png
-    - her compare sb3_tensorboard results.csv
 
     Args:
         runs: Run folders of `her train`, folders with TensorBoard logs of Stable-Baselines3, CSV files, or

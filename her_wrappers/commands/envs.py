@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Iterator
-from enum import Enum
 from typing import Annotated, Any
 
 import gymnasium as gym
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from tyro.conf import Positional, arg
 
@@ -21,7 +17,7 @@ from her_wrappers.commands.terminal import CommandError
 
 
 def envs(env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None) -> None:
-    """List the bundled environments, or show one environment with all its options.
+    """List the bundled environments, or show the documentation of one with all its options.
 
     For example:
 
@@ -32,7 +28,10 @@ def envs(env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None) -> N
         env: Environment to show with all its options.
     """
     if env in ENTRY_POINTS:
-        _show(env, type(gym.make(env).unwrapped.task))  # type: ignore[attr-defined] # a TaskEnv
+        presets = "".join(f" with {name}={value!r}" for name, value in gym.spec(env).kwargs.items())
+        print(f"{env}: the task{presets}, and the options of all environments")
+        for owner in (type(gym.make(env).unwrapped.task), TaskEnv, TaskVectorEnv):  # type: ignore[attr-defined]
+            print(f"\n{owner.__name__}{inspect.signature(owner)}\n\n{inspect.getdoc(owner)}")
         return
     if env is not None:
         raise CommandError(f"{env!r} is not a bundled environment; choose from {', '.join(ENTRY_POINTS)}")
@@ -50,44 +49,6 @@ def envs(env: Positional[Annotated[str | None, arg(metavar="ENV")]] = None) -> N
             "yes" if made.terminate_on_success else "no",
         )
     Console().print(table)
-
-
-def _show(env_id: str, task: type) -> None:
-    """Print the docstring of a task, and a table of the options of the environment ``env_id``."""
-    console = Console()
-    summary, _, text = (inspect.getdoc(task) or "").split("\nArgs:")[0].partition("\n\n")
-    console.print(f"[bold]{env_id}[/bold]: {task.__name__}\n\n{_styled(summary)}\n", highlight=False)
-    facts = Table.grid(padding=(0, 2, 0, 0))  # of entries such as "State: ..."
-    for name, fact in re.findall(r"^([A-Z][a-z ]+): (.*?)(?=^[A-Z][a-z ]+: |\Z)", text, re.S | re.M):
-        facts.add_row(f"[bold]{name}[/bold]", _styled(fact))
-    options = Table("option", "default", "meaning")
-    presets = gym.spec(env_id).kwargs
-    for owner in (task, TaskEnv, TaskVectorEnv):
-        for name, default, meaning in _options(owner):
-            if owner is TaskVectorEnv and name in inspect.signature(TaskEnv).parameters:
-                continue
-            where = " (make_vec)" if owner is TaskVectorEnv else ""
-            value = presets.get(name, default)
-            shown = str(value.value if isinstance(value, Enum) else value)  # as users write it
-            options.add_row(name + where, escape(shown), _styled(meaning))
-    console.print(facts)
-    console.print()
-    console.print(options)
-
-
-def _options(owner: type) -> Iterator[tuple[str, Any, str]]:
-    """Yield the name, the default and the documentation of each option of a class."""
-    _, _, args = (inspect.getdoc(owner) or "").partition("\nArgs:\n")
-    section = args.split("\n\n")[0] + "\n"
-    meanings = dict(re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", section, re.S | re.M))
-    for name, parameter in inspect.signature(owner).parameters.items():
-        if name != "task":
-            yield name, parameter.default, meanings[name]
-
-
-def _styled(text: str) -> str:
-    """Return the text of a docstring as one line, with the names in backticks colored."""
-    return re.sub(r"`{1,2}([^`]+)`{1,2}", r"[cyan]\1[/cyan]", escape(" ".join(text.split())))
 
 
 def _short(space: gym.Space[Any]) -> str:

@@ -9,8 +9,8 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from her_wrappers.commands import terminal
-from her_wrappers.commands.policies import open_policy, policy_of_recipe
-from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Positive, exits_with
+from her_wrappers.commands.policies import given_policy, open_policy
+from her_wrappers.commands.terminal import EnvOptions, NotNegative, Positive, exits_with
 from her_wrappers.support.arguments import require_suffix
 
 
@@ -34,7 +34,6 @@ def evaluate(
     - her evaluate runs/PointReach-v0-sac-0
     - her evaluate runs/PointPush-v0-td3-0 --episodes 1000 --out report.html report.json
     - her evaluate my_agents:pusher --env her_envs/PointPush-v0 --out pusher.md
-    - her evaluate random --env her_envs/PointMaze-v0 -o layout=four_rooms
     - her evaluate --recipe fetch_push
 
     Args:
@@ -49,12 +48,10 @@ def evaluate(
     """
     from her_agents.results.evaluation_report import SUFFIXES, evaluate_goals
 
-    if (policy is None) == (recipe is None):
-        raise CommandError(f"expected either POLICY or --recipe NAME, got {'both' if policy else 'neither'}")
     with exits_with(2, ValueError):
         for path in out:
             require_suffix("--out", path, SUFFIXES)
-    name = policy or policy_of_recipe(recipe or "")
+    name = given_policy("POLICY", policy, recipe)
     made, act = open_policy(name, env, terminal.parse_options(option), max_episode_steps)
     with (
         contextlib.closing(made),

@@ -23,7 +23,6 @@ def export(
     For example:
 
     - her export runs/PointReach-v0-sac-0 reach.onnx
-    - her export runs/PointReach-v0-sac-0/latest.pt reach.onnx
     - her export fetch_push push.onnx
     - her export runs/PointReach-v0-sac-0 reach.policy
 

@@ -92,10 +92,14 @@ def load_run(name: str) -> tuple[Callable[[gym.Env[Any, Any]], Policy], Config]:
     return policy_for, make_config(content["config"])
 
 
-def policy_of_recipe(recipe: str) -> str:
-    """Return the path of the trained policy of a recipe."""
+def given_policy(form: str, given: str | None, recipe: str | None) -> str:
+    """Return ``given``, an argument of this form, or the path of the trained policy of a recipe."""
     from her_agents.recipes import read_recipe
 
+    if given is not None and recipe is None:
+        return given
+    if recipe is None or given is not None:
+        raise CommandError(f"expected either {form} or --recipe NAME, got {'both' if given else 'neither'}")
     with exits_with(2, ValueError):
         chosen = read_recipe(recipe)
         chosen.require_installed()

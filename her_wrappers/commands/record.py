@@ -58,9 +58,7 @@ def record(
     - her record her_envs/PointReach-v0 --out runs/reach
     - her record her_envs/BitFlipping-v0 -o n_bits=5 --episodes 1000 --out runs/bits --seed 0
     - her record her_envs/PointPush-v0 --policy my_agents:pusher --out runs/push
-    - her record her_envs/PointReach-v0 --policy runs/PointReach-v0-sac-0 --out runs/solved
     - her record her_envs/PointPush-v0 --policy pusher.py:push --noise 0.1 --only-successes --out demos
-    - her record her_envs/PointPush-v0 --workers 4 --out runs/push
 
     Args:
         out: Folder of the archive. If the archive exists, episodes are added to it.

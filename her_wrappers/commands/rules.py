@@ -29,7 +29,6 @@ def rules(code: Positional[Annotated[str | None, arg(metavar="CODE")]] = None) -
 
     - her rules
     - her rules GE106
-    - her rules GD102
 
     Args:
         code: Code of a rule to explain.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +32,6 @@ REPEATABLE = {"--option", "--agent", "--select", "--ignore", "--info-keys", "--b
 """Options that may be given several times."""
 
 COLORS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-"""Colors of severities."""
 
 
 class CommandError(Exception):
@@ -46,13 +43,6 @@ class CommandError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:  # of an exception from another process
         return type(self), (str(self), self.exit_code)
-
-
-def message_of(error: BaseException) -> str:
-    """Return the message of an error; for an OSError, the path and the reason."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"cannot use {error.filename}: {error.strerror}"
-    return str(error)
 
 
 @contextlib.contextmanager
@@ -69,7 +59,7 @@ def exits_with(exit_code: int, *errors: type[Exception]) -> Iterator[None]:
         is_file = isinstance(error, CorruptFileError) or isinstance(
             error.__cause__, CorruptFileError | OSError
         )
-        raise CommandError(message_of(error), 3 if is_file else exit_code) from error
+        raise CommandError(str(error), 3 if is_file else exit_code) from error
 
 
 @contextlib.contextmanager
@@ -97,8 +87,6 @@ def parse(
             raise CommandError(f"{name} is given {names.count(name)} times; pass it once")
     lines = (command.__doc__ or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
-    if shutil.get_terminal_size().columns < LEAST_COLUMNS:
-        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
     return tyro.cli(
         form or command,
         prog=f"her {command.__name__.replace('_', '-')}",
@@ -110,10 +98,7 @@ def parse(
     )
 
 
-LEAST_COLUMNS = 20  # in a terminal of 4 columns, the layout of tyro's help does not end
-
 REGISTRY = ConstructorRegistry()
-"""Rules by which tyro parses the options of all commands."""
 
 
 @REGISTRY.primitive_rule

@@ -108,12 +108,9 @@ def train(arguments: Sequence[str]) -> int:
     - her train her_envs/BitFlipping-v0 -o n_bits=15 --algo dqn --agent hidden=[128,128]
     - her train --recipe fetch_push
     - her train her_envs/PointReach-v0 --seeds 5 --jobs 2 --out runs/reach
-    - her train --config runs/mine/config.json --seed 1
     - her train --resume runs/PointReach-v0-sac-0 --no-stop
     """
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.
-    if sum(each.partition("=")[0] == "--env" for each in arguments) > 1:
-        raise terminal.CommandError("--env is given several times; pass it once")
     words = [each.removeprefix("--env=") for each in arguments if each not in {"-h", "--help", "--env"}]
     options = terminal.parse(train, words, TrainOptions)
     run = options.run
@@ -210,14 +207,11 @@ def _new_runs(
     elif recipe:
         if left_out := sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys()):
             values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out)
-            print(
-                f"Options of the recipe that are left out, since they are for {recipe.environment}: {values}"
-            )
+            print(f"Options of the recipe left out, since they are for {recipe.environment}: {values}")
         recipe, run = None, replace(run, recipe=None)
     if "env" not in options:
         raise ValueError(
-            "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config file that "
-            "sets 'env'"
+            "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config with 'env'"
         )
     if "algo" in options:  # before the environment is made, which takes time
         agent_options(options["algo"], options.get("agent", {}))
@@ -310,8 +304,6 @@ def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> in
     code = max(print_result(result, folder) for result, folder in execute)
     if run.seeds > 1 and not code:
         print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
-    elif run.seeds > 1 and run.out is not None:
-        print("The same command continues the group of runs.")
     return code
 
 

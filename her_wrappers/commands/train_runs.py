@@ -26,9 +26,6 @@ from her_wrappers.support.error_texts import describe_user_error
 FIRST_DIAGNOSIS = 10
 """A run without any success is diagnosed after this many evaluations; then after 2, 4, ... times as many."""
 
-MOST_FINDINGS = 3
-"""Maximum number of findings that are printed for each diagnosis during a run."""
-
 
 def train_here(
     runs: Sequence[tuple[Config, Path]], options: Mapping[str, Any]
@@ -80,7 +77,10 @@ def _train_with_progress(config: Config, folder: Path, options: Mapping[str, Any
             )
             if len(rates) >= due and not any(rates) and not config.on_device:  # `diagnose` needs episodes
                 due = 2 * len(rates)
-                _print_diagnosis(run, folder)
+                target = read_target(run.buffer).with_options(**options_of_config(run.config.as_dict()))
+                report = diagnose(target, history=run.history)
+                print(f"None of {len(run.history)} evaluations had a success. More: `her doctor {folder}`.")
+                terminal.print_report(replace(report, findings=report.findings[:3], not_exercised=()))
 
         return train(
             config,
@@ -129,17 +129,6 @@ def _train_quietly(config: Config, folder: Path, options: Mapping[str, Any]) -> 
             raise terminal.CommandError(f"seed {config.seed}: {message}", 3) from error
         raise
     return Result(None, result.history, result.interrupted)  # type: ignore[arg-type] # agents may be large
-
-
-def _print_diagnosis(run: Run, folder: Path) -> None:
-    """Diagnose the run, and print the first findings."""
-    options = options_of_config(run.config.as_dict())
-    report = diagnose(read_target(run.buffer).with_options(**options), history=run.history)
-    print(
-        f"None of {len(run.history)} evaluations had a success. `her doctor {folder}` shows the "
-        "complete diagnosis:"
-    )
-    terminal.print_report(replace(report, findings=report.findings[:MOST_FINDINGS], not_exercised=()))
 
 
 def print_result(result: Result, folder: Path) -> int:

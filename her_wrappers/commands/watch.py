@@ -15,7 +15,7 @@ from tyro.conf import Positional, arg
 from her_envs.canvas import Window
 from her_wrappers.commands import terminal
 from her_wrappers.commands.pictures import picture_of, require_movie, write_movie
-from her_wrappers.commands.policies import is_run, open_policy, policy_of_recipe
+from her_wrappers.commands.policies import given_policy, is_run, open_policy
 from her_wrappers.commands.terminal import CommandError, EnvOptions, NotNegative, Policy, Positive
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def watch(
     - her watch her_envs/PointMaze-v0 -o layout=four_rooms
     - her watch her_envs/PointPush-v0 --policy my_agents:pusher --record push.gif
     - her watch runs/PointReach-v0-sac-0 --record reach.mp4
-    - her watch --recipe fetch_push
     - her watch runs/PointReach-v0-sac-0 --no-show --episodes 1000
 
     Args:
@@ -63,20 +62,19 @@ def watch(
         seed: Seed of starts, goals and random actions.
         fps: Steps per second; by default render_fps of the environment, or 10 if it has none.
     """
-    if (target is None) == (recipe is None):
-        given = "neither" if target is None else "both"
-        raise CommandError(f"expected either TARGET (an environment or a run) or --recipe NAME, got {given}")
+    target = given_policy("TARGET (an environment or a run)", target, recipe)
     if record is not None:
         require_movie(record)
     options = terminal.parse_options(option)
     if show or record:
         options["render_mode"] = "rgb_array"
-    is_agent = target is None or is_run(target)
-    if env is not None and not is_agent:
+    if is_run(target):
+        policy = policy or target
+    elif env is None:
+        env, policy = target, policy or "random"
+    else:
         raise CommandError(f"--env is for an agent, but TARGET is the environment {target}; remove --env")
-    env_name = env if is_agent else target
-    policy = policy_of_recipe(recipe) if recipe else policy or (target if is_agent else "random")
-    shown, act = open_policy(policy or "", env_name, options, max_episode_steps)
+    shown, act = open_policy(policy, env, options, max_episode_steps)
     shown.action_space.seed(seed)
     fps = fps or round(shown.metadata.get("render_fps") or 10)
     with contextlib.closing(shown):
@@ -88,10 +86,8 @@ def watch(
         elif not show:
             _run(shown, act, episodes, seed, lambda caption: None)
         else:
-            try:
+            with terminal.exits_with(3, RuntimeError):
                 window = Window()
-            except RuntimeError as error:
-                raise CommandError(f"{error}; without a display, use --record out.gif", 3) from error
             with contextlib.closing(window):
 
                 def show_step(caption: str) -> None:

@@ -22,10 +22,9 @@ from her_wrappers.goals.success_flag import FLAG_NAMES
 from her_wrappers.replay.lanes import SimulatorStep
 from her_wrappers.replay.tensors import call_unchanged, on_tensors
 from her_wrappers.simulators.checks import Checks
+from her_wrappers.simulators.envs import SimulatorEnv, SimulatorVectorEnv
 from her_wrappers.simulators.jax_simulator import JaxSimulator
 from her_wrappers.simulators.reading import KeyPath, as_tensors, choose, find, keys_of
-from her_wrappers.simulators.single_env import SimulatorEnv
-from her_wrappers.simulators.vector_env import SimulatorVectorEnv
 from her_wrappers.support.arguments import require_function, require_keys
 
 Reader: TypeAlias = KeyPath | Callable[[Any], Any]
@@ -119,7 +118,15 @@ class GoalSimulator:
         observation = self.reset()
         self.device = leaf_arrays(observation)[0].device
         self.single_observation_space: spaces.Dict = _space(observation)
-        self.single_action_space = self._find_action_space()
+        space, count = self.action_space or self._of_sim("single_action_space"), self._of_sim("num_actions")
+        if space is None and count is None:
+            name = self._name
+            raise ValueError(f"{name} has no single_action_space and no num_actions; pass action_space=")
+        if space is None:
+            space = spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
+        elif not isinstance(space, gym.Space):  # mjlab has a class of its own
+            space = spaces.Box(space.low, space.high, space.shape, np.float32)
+        self.single_action_space: spaces.Space[Any] = space
 
     @classmethod
     def isaaclab(cls, sim: Any, **options: Any) -> GoalSimulator:
@@ -154,7 +161,7 @@ class GoalSimulator:
         return cls(sim, **defaults | options)
 
     @classmethod
-    def brax(cls, env: Any, num_envs: int | None = None, **options: Any) -> GoalSimulator:
+    def brax(cls, env: Any, num_envs: int, **options: Any) -> GoalSimulator:
         """Wrap a batched environment of Brax or MuJoCo Playground that does not reset itself.
 
         Use ``EpisodeWrapper(VmapWrapper(env), episode_length, 1)`` of ``brax.envs.wrappers.training``.
@@ -228,10 +235,8 @@ class GoalSimulator:
         action = torch.as_tensor(action, device=self.device)
         result = self.sim.step(action.cpu().numpy() if self._is_numpy else action)
         if not isinstance(result, tuple) or len(result) not in {4, 5}:
-            raise ValueError(
-                f"{self._name}.step must return a tuple of 4 or 5 values, got {type(result).__name__}"
-            )
-        raw, reward, *flags, infos = result
+            raise ValueError(f"{self._name}.step must return a tuple of 4 or 5 values, got {result!r:.60}")
+        raw, reward, *flags, infos = result  # flags: (terminated, truncated) or (done,)
         before, returned, reward = self._observation, self._read(raw), self._rows("reward", reward).float()
         is_pair = len(flags) == 2
         time_outs = flags[1] if is_pair else find(infos, self.truncated)
@@ -241,7 +246,10 @@ class GoalSimulator:
         terminated, truncated = (done, truncated) if is_pair else (done & ~truncated, done & truncated)
         last, absent = self._last_observation(raw, infos, returned, ended)
         info = {key: self._column(key, infos, ended) for key in self.info_keys}
-        after = self._reset_ended(last, ended) if self.last_observation == "returned" else returned
+        after = returned
+        if self.last_observation == "returned" and ended.any():  # waits, to reset single environments
+            reset = self.reset_lanes or (lambda mask: self.sim.reset(env_ids=mask.nonzero().squeeze(-1)))
+            after = choose(ended, self._read(reset(ended)), last)
         goal = last["desired_goal"]
         if self.reward == "compute":
             reward = self._compute(last["achieved_goal"], goal, info)
@@ -293,17 +301,6 @@ class GoalSimulator:
     def _of_sim(self, name: str) -> Any:
         """Return an attribute of the simulator or, without it, of ``sim.unwrapped``; None if both lack it."""
         return getattr(self.sim, name, getattr(getattr(self.sim, "unwrapped", None), name, None))
-
-    def _find_action_space(self) -> spaces.Space[Any]:
-        space, count = self.action_space or self._of_sim("single_action_space"), self._of_sim("num_actions")
-        if isinstance(space, gym.Space):
-            return space
-        if space is not None:  # mjlab has a class of its own
-            return spaces.Box(space.low, space.high, space.shape, np.float32)
-        if count is None:
-            fix = "pass action_space="
-            raise ValueError(f"{self._name} has no single_action_space and no num_actions; {fix}")
-        return spaces.Box(-np.inf, np.inf, (int(count),), np.float32)
 
     def _read(self, raw: Any) -> dict[str, Any]:
         """Return tensors by key; ``raw`` is an observation, or a tuple that begins with an observation."""
@@ -378,22 +375,6 @@ class GoalSimulator:
             has = f"the infos of {self._name} have {keys_of(infos)}"
             raise ValueError(f"info_keys has {key!r}, but {has}")
         return choose(ended, columns[-1], columns[0])  # type: ignore[no-any-return]
-
-    def _reset_ended(self, last: dict[str, Any], ended: torch.Tensor) -> dict[str, Any]:
-        """Reset the environments that ended, and return the observation of all N environments."""
-        if not ended.any():  # waits, since the simulator needs the numbers of the environments
-            return last
-        reset = self.reset_lanes or (lambda mask: self.sim.reset(env_ids=mask.nonzero().squeeze(-1)))
-        try:
-            raw = reset(ended)
-        except TypeError as error:
-            if self.reset_lanes is not None or "'env_ids'" not in str(error):
-                raise
-            raise ValueError(
-                f"with last_observation='returned', {self._name} must not reset itself, and its reset() must "
-                "take env_ids; pass reset_lanes=, or the place of the last observations as last_observation="
-            ) from error
-        return choose(ended, self._read(raw), last)  # type: ignore[no-any-return]
 
 
 def _space(value: Any) -> Any:

@@ -16,15 +16,11 @@ FINAL = "AutoResetWrapper_final_obs"
 class JaxSimulator:
     """A batched environment of JAX functions, with a state, random keys and resets of single environments.
 
-    ``env.reset`` takes N random keys, or one if ``env.batch_size`` is N. ``setting`` is advice in an error.
+    ``env.reset`` takes ``num_envs`` random keys. ``setting`` is advice in an error.
     """
 
-    def __init__(self, env: Any, num_envs: int | None, setting: str) -> None:
-        self._is_one_key = getattr(env, "batch_size", None) is not None
-        count = env.batch_size if self._is_one_key else num_envs
-        if count is None:
-            raise ValueError("num_envs must be a number of environments, got None, and env has no batch_size")
-        self.unwrapped, self.num_envs = getattr(env, "unwrapped", env), int(count)
+    def __init__(self, env: Any, num_envs: int, setting: str) -> None:
+        self.unwrapped, self.num_envs = getattr(env, "unwrapped", env), num_envs
         self.single_action_space = spaces.Box(-1, 1, (env.action_size,), np.float32)
         self._env, self._setting = env, setting
         self._jax: Any = import_module("jax")
@@ -58,7 +54,7 @@ class JaxSimulator:
         return self._state.obs, stepped.reward, stepped.done, infos
 
     def _first_state(self, key: Any) -> Any:
-        return self._env.reset(key if self._is_one_key else self._jax.random.split(key, self.num_envs))
+        return self._env.reset(self._jax.random.split(key, self.num_envs))
 
     def _next_state(self, state: Any, action: Any, key: Any) -> tuple[Any, Any]:
         """Return the state after a step, and this state with first states where an episode ended."""

@@ -90,25 +90,6 @@ def test_nothing_waits_for_the_device(task, mode):
     take_steps(task, mode)
 
 
-@pytest.mark.usefixtures("_generator_without_a_device")
-@pytest.mark.parametrize(
-    "wait",
-    [
-        lambda position: position.sum().item(),
-        lambda position: position[position > 0.5],
-        lambda position: position + torch.tensor([0.1, 0.2]),
-    ],
-)
-def test_a_task_that_waits_is_found(wait):
-    class Waiting(PointReach):
-        def step(self, state, action, rng):
-            wait(state["position"])
-            return super().step(state, action, rng)
-
-    with pytest.raises((AssertionError, RuntimeError)):
-        take_steps(Waiting(), AutoresetMode.SAME_STEP)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_final_observations_are_the_next_states_of_all_environments(task):
     env = TaskVectorEnv(task, 40, max_steps=3, device="cpu")

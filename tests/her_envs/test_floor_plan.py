@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from her_envs import PointMaze
 from her_envs.floor_plan import LAYOUTS, FloorPlan
 
 layouts = st.tuples(st.integers(1, 6), st.integers(1, 6)).flatmap(
@@ -123,6 +124,7 @@ def test_max_grid_distance_bounds_the_distance_of_any_two_cells(name):
             steps += bool(ring)
         assert len(seen) == len(cells)
         assert steps <= plan.max_grid_distance
+    assert 0 <= 0.3 * PointMaze(layout=name, step_size=0.3).max_steps - (plan.max_grid_distance + 2) < 0.3
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,11 @@
-"""PointMaze and PointPush: their rules."""
+"""PointPush: its rules."""
 
 import numpy as np
-import pytest
 
-from her_envs import PointMaze, PointPush, TaskVectorEnv
-from her_envs.floor_plan import LAYOUTS, FloorPlan
+from her_envs import PointPush, TaskVectorEnv
 from her_envs.point_push import AGENT_RADIUS, PUCK_RADIUS, RAIL
 
 CONTACT = AGENT_RADIUS + PUCK_RADIUS
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_max_steps_are_enough_for_the_longest_path_of_a_maze(layout):
-    task = PointMaze(layout=layout, step_size=0.3)
-    assert 0 <= 0.3 * task.max_steps - (FloorPlan(layout).max_grid_distance + 2) < 0.3
 
 
 def test_agent_and_puck_never_overlap_and_the_puck_stays_inside_the_rail():

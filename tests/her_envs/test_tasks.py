@@ -1,6 +1,5 @@
 """The rules of each bundled task."""
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,11 +59,6 @@ def test_actions_flip_the_selected_bits():
     assert state["bits"].tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
-def test_goal_ones_gives_only_ones():
-    env = TaskEnv(BitFlipping(n_bits=3, goal="ones"))
-    assert all(env.reset(seed=seed)[0]["desired_goal"].all() for seed in range(20))
-
-
 def test_point_stops_at_the_sides_of_the_square():
     env = TaskEnv(PointReach(step_size=0.3), max_steps=100)
     env.reset(seed=0, options={"goal": [0, 0], "state": [0.9, 0.5]})
@@ -96,11 +90,3 @@ def test_counting_shows_episode_and_step_and_terminates_at_its_goal():
         assert not truncated
         lengths.append(step)
     assert stats.chisquare(np.bincount(lengths, minlength=7)[1:]).pvalue > 1e-4
-
-
-def test_ids_make_the_tasks_of_their_names():
-    assert gym.make("her_envs/BitFlippingContinuous-v0", n_bits=4).action_space == gym.spaces.Box(-1, 1, (4,))
-    image = gym.make("her_envs/BitFlippingImage-v0").observation_space["observation"]
-    assert (image.shape, image.dtype) == ((1, 36, 36), np.uint8)
-    assert gym.make("her_envs/BitFlipping-v0").unwrapped.max_steps == 10
-    assert not gym.make("her_envs/PointReach-v0").unwrapped.terminate_on_success

@@ -4,7 +4,6 @@ import copy
 
 import gymnasium as gym
 import numpy as np
-import pygame
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
@@ -15,7 +14,7 @@ from scipy import stats
 
 from her_envs import BitFlipping, PointReach, TaskEnv, TaskVectorEnv
 from her_envs.starts import sample_starts
-from tests.support.bundled import BIT_FLIPPING, TASKS, VARIANTS, ids
+from tests.support.bundled import TASKS, VARIANTS, ids
 
 MODES = list(AutoresetMode)
 
@@ -109,12 +108,6 @@ def test_make_vec_makes_the_native_environment_with_all_options(env_id, options)
     env = gym.make_vec(env_id, num_envs=3, autoreset_mode="SameStep", reward_type="dense", **options)
     assert isinstance(env, TaskVectorEnv)
     assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-    single = gym.make(env_id, **options).unwrapped
-    assert (env.max_steps, env.terminate_on_success) == (single.max_steps, single.terminate_on_success)
-    assert (env.single_observation_space, env.single_action_space) == (
-        single.observation_space,
-        single.action_space,
-    )
     env.action_space.seed(0)
     observations, _ = env.reset(seed=0)
     assert env.observation_space.contains(observations)
@@ -205,18 +198,3 @@ def test_pictures_equal_those_of_the_single_environment(mode):
         if mask.any():
             for env in (native, sync):
                 env.reset(options={"reset_mask": mask.copy()})
-
-
-def test_window_shows_a_mosaic(monkeypatch):
-    monkeypatch.setitem(TaskVectorEnv.metadata, "render_fps", 1000)
-    env = TaskVectorEnv(BitFlipping(), 40, render_mode="human", render_size=256)
-    env.reset(seed=0)
-    env.step(env.action_space.sample())
-    assert pygame.display.get_surface().get_size() == (256, 256)
-    assert pygame.display.get_caption()[0] == "BitFlipping | 16 of 40 environments"
-    env.close()
-    assert not pygame.display.get_init()
-
-
-def test_max_episode_steps_is_an_alias_of_max_steps():
-    assert gym.make_vec(BIT_FLIPPING, num_envs=2, max_episode_steps=3).unwrapped.max_steps == 3

@@ -1,6 +1,5 @@
 """Windows without a display, in one process with MuJoCo, and with pygame or pygame-ce."""
 
-import importlib.metadata
 import os
 import subprocess
 import sys
@@ -9,8 +8,8 @@ import types
 import pytest
 from gymnasium.error import DependencyNotInstalled
 
-from her_envs import PointReach, TaskEnv, canvas
-from her_envs.canvas import Window, require_pygame
+from her_envs import PointReach, TaskEnv
+from her_envs.canvas import Window
 
 HUMAN = """
 import gymnasium, her_envs
@@ -38,7 +37,7 @@ def test_window_without_a_display_raises_an_error():
     ran = run(HUMAN)
     assert ran.returncode == 1
     assert "RuntimeError: cannot open a window: " in ran.stderr
-    assert ran.stderr.rstrip().endswith('use render_mode="rgb_array", which needs no display')
+    assert 'or render_mode="rgb_array"' in ran.stderr
 
 
 def test_driver_that_shows_nothing_can_be_chosen_by_name():
@@ -46,24 +45,11 @@ def test_driver_that_shows_nothing_can_be_chosen_by_name():
     assert ran.returncode == 0, ran.stderr
 
 
-def test_failed_window_does_not_change_the_display(monkeypatch):
-    pygame = require_pygame()
-    monkeypatch.setattr(pygame.display, "get_driver", lambda: "offscreen")
-    for before in (False, True):
-        (pygame.display.init if before else pygame.display.quit)()
-        with pytest.raises(RuntimeError, match="SDL chose the driver 'offscreen', which shows nothing"):
-            Window()
-        assert pygame.display.get_init() == before
-    pygame.display.quit()
-
-
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
         ({}, None),
         ({"MUJOCO_GL": " EGL"}, "0"),
-        ({"PYOPENGL_PLATFORM": "egl"}, "0"),
-        ({"MUJOCO_GL": "glfw"}, None),
         ({"MUJOCO_GL": "egl", "SDL_FRAMEBUFFER_ACCELERATION": "1"}, "1"),
     ],
 )
@@ -78,33 +64,11 @@ def test_window_does_not_use_gl_if_mujoco_uses_egl(variables, expected, monkeypa
     assert os.environ.get("SDL_FRAMEBUFFER_ACCELERATION") == expected
 
 
-@pytest.fixture
-def installed(monkeypatch):
-    """Return the names of the installed packages, which a test can change; none at first."""
-    names = set()
-
-    def version(name):
-        if name in names:
-            return "2.0"
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(canvas, "version", version)
-    return names
-
-
 @pytest.mark.parametrize("left", [None, types.ModuleType("pygame")], ids=["nothing", "an empty folder"])
-@pytest.mark.parametrize("name", ["pygame", "pygame-ce"])
-def test_damaged_package_is_named_with_the_fix(installed, name, left, monkeypatch):
-    """Uninstalling one of the packages removes files of the other."""
-    installed.add(name)
-    monkeypatch.setitem(sys.modules, "pygame", left)
-    with pytest.raises(DependencyNotInstalled, match=f"files of {name} 2.0 are .* `pip uninstall --yes"):
-        require_pygame()
-
-
 @pytest.mark.parametrize("mode", ["rgb_array", "human"])
-def test_rendering_without_pygame_names_the_extra(installed, mode, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pygame", None)
+def test_rendering_without_pygame_names_the_extra(left, mode, monkeypatch):
+    """Uninstalling pygame or pygame-ce removes files of the other package, and can leave a folder."""
+    monkeypatch.setitem(sys.modules, "pygame", left)
     with pytest.raises(DependencyNotInstalled, match=r'run: pip install "her-toolkit\[render\]"'):
         TaskEnv(PointReach(), render_mode=mode)
     TaskEnv(PointReach()).reset()

@@ -58,10 +58,3 @@ def test_help_imports_no_large_package():
         "sys.exit(bool({'torch', 'pygame', 'ray', 'matplotlib'} & sys.modules.keys()))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_shell_completion_is_printed():
-    result = her("--tyro-print-completion", "fish")
-    assert result.exit_code == 0
-    assert "check-replay" in result.stdout
-    assert "--max-steps" in result.stdout

@@ -10,7 +10,7 @@ import torch
 from her_agents import export_policy
 from her_agents.training.checkpoints import save_checkpoint
 from tests.support.archived_episodes import forge_manifest
-from tests.support.commands import her, succeeds
+from tests.support.commands import her
 
 SECONDS = 60
 """Longest time of a command; a command that waits for a writer of a pipe would need longer."""
@@ -48,30 +48,21 @@ def folder(original, tmp_path, monkeypatch):
     signal.signal(signal.SIGALRM, previous)
 
 
-def be_huge(path):
-    path.touch()
-    os.truncate(path, 2**40)  # without data on the disk
-
-
 KINDS = {
     "missing": lambda path: None,
     "folder": lambda path: path.mkdir(),
     "pipe": os.mkfifo,
     "device": lambda path: path.symlink_to("/dev/zero"),
-    "endless link": lambda path: path.symlink_to(path),
-    "huge": be_huge,
     "empty": lambda path: path.touch(),
     "picture": lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
     "nested JSON": lambda path: path.write_text("[" * 200_000),
     "nested TOML": lambda path: path.write_text("a = " + "[" * 100_000),
     "Latin-1": lambda path: path.write_bytes("größe = 1".encode("latin-1")),
     "control characters": lambda path: path.write_text('{"\x1b]0;owned\x07": 1}'),
-    "digits": lambda path: path.write_text("9" * 10_000),
-    "null": lambda path: path.write_text("null"),
     "tensor": lambda path: torch.save({"format": torch.zeros(3)}, path),
 }
-NO_FILE = [*KINDS][:6]
-TEXT = ["nested JSON", "Latin-1", "control characters", "digits", "null"]
+NO_FILE = [*KINDS][:4]
+TEXT = ["nested JSON", "Latin-1", "control characters"]
 OFFLINE = ["train", "her_envs/PointReach-v0", "--algo", "sac", "--no-check", "--offline"]
 
 READERS = [
@@ -130,10 +121,8 @@ def test_a_file_that_cannot_be_used_is_one_sentence(name, command, kind, folder)
 @pytest.mark.parametrize(
     ("part", "kind", "exit_code"),
     [
-        ("progress.csv", "missing", 1),
         ("progress.csv", "empty", 1),
         ("progress.csv", "device", 3),
-        ("progress.csv", "picture", 3),
         ("buffer", "missing", 0),
         ("buffer", "device", 3),
     ],
@@ -165,20 +154,12 @@ def test_a_checkpoint_with_a_bad_entry_cannot_be_resumed(folder):
         assert_one_sentence(her("train", "--resume", "reach", "--steps", "300", "--no-tensorboard"), {3})
 
 
-def test_a_run_replaces_pipes_in_its_folder(folder):
-    for name in ("config.json", "progress.csv"):
-        (folder / "reach" / name).unlink()
-        os.mkfifo(folder / "reach" / name)
-    succeeds("train", "--resume", "reach", "--steps", "300", "--no-tensorboard")
-    assert all((folder / "reach" / name).is_file() for name in ("config.json", "progress.csv"))
-
-
 HOSTILE = "\x1b]0;owned\x07\x9b31m\u202e"
 
 
 def test_texts_of_an_archive_cannot_control_the_terminal(folder):
     forge_manifest(folder / "archive", lambda content: content["source"].update(env_id=HOSTILE))
-    for command in (["inspect", "archive"], ["inspect", "archive", "--json"], ["doctor", "archive"]):
+    for command in (["inspect", "archive"], ["doctor", "archive"], ["doctor", "archive", "--format", "json"]):
         assert not set("\x1b\x07\x9b") & set(her(*command).output)
     result = her("train", "--offline", "archive", "--algo", "sac", "--out", "new", "--no-tensorboard")
     assert not set("\x1b\x07\x9b") & set(result.output)

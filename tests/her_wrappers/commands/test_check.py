@@ -8,13 +8,12 @@ import pytest
 from her_wrappers.checker import GOAL_ENV_RULES
 from her_wrappers.conformance import REPLAY_RULES
 from her_wrappers.diagnosis import DIAGNOSIS_RULES
-from tests.support.commands import her, succeeds
+from tests.support.commands import her
 from tests.support.pages import ROOT
 
 BROKEN = "tests.support.specimens."
 SCALED = f"{BROKEN}broken_rewards:RewardScaled"
 NO_FLAG = f"{BROKEN}broken_success:NoFlag"
-REFERENCE = "tests.support.replay_specimens.reference:Reference"
 
 
 @pytest.mark.parametrize(
@@ -37,11 +36,6 @@ def test_json_is_the_report():
     report = json.loads(her("check", NO_FLAG, "--max-steps", "100", "--format", "json", "--seed", "4").stdout)
     assert [finding["code"] for finding in report["findings"]] == ["GE201"]
     assert (report["seed"], report["steps"]) == (4, 100)
-
-
-def test_json_is_the_report_of_check_replay():
-    output = succeeds("check-replay", REFERENCE, "--select", "HB4", "--format", "json")
-    assert (json.loads(output)["target"], json.loads(output)["findings"]) == ("reference", [])
 
 
 def test_the_findings_before_an_error_of_the_policy_are_printed(tmp_path, monkeypatch):

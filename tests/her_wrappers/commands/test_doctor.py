@@ -4,12 +4,9 @@ import json
 import re
 import sys
 
-import numpy as np
 import pytest
 
 from her_wrappers import EpisodeArchive
-from her_wrappers.diagnosis.html import _draw_distances as draw_distances
-from her_wrappers.diagnosis.targets import read_target
 from tests.support.commands import SMALL, fails, her, succeeds
 from tests.support.diagnosis import EPISODES, healthy
 
@@ -60,16 +57,6 @@ def test_the_page_of_a_run_has_plots_of_its_history(reach, tmp_path):
     text = (tmp_path / "report.html").read_text()
     for caption in ("Success rate in evaluations", "Mean value of the critic", "Temperature of SAC"):
         assert caption in text
-
-
-def test_the_picture_of_distances_keeps_episodes_that_ended():
-    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
-    reached = healthy(count=30, steps=2, goal=lambda rng: np.zeros(2), start=lambda rng: np.zeros(2))
-    missed = healthy(count=1, steps=50, goal=lambda rng: np.ones(2), start=lambda rng: np.zeros(2))
-    draw_distances(axes, read_target(reached + missed))
-    median = axes.lines[0].get_ydata()
-    assert len(median) == 50
-    assert median.max() < 0.2
 
 
 def test_train_prints_a_diagnosis_if_no_evaluation_had_a_success(tmp_path):

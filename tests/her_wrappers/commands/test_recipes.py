@@ -116,14 +116,6 @@ def test_another_environment_gets_only_the_options_of_the_learner():
 
 
 @pytest.mark.usefixtures("foreign")
-def test_the_environment_of_a_config_file_replaces_that_of_the_recipe():
-    Path("mine.toml").write_text('env = "her_envs/PointMaze-v0"\nsteps = 60\ntermination = "keep"\n')
-    succeeds("train", "--recipe", "reach", "--config", "mine.toml", "--no-check", "--no-tensorboard")
-    config = json.loads(Path("runs/PointMaze-v0-sac-0/config.json").read_text())
-    assert (config["env_kwargs"], config["termination"], config["info_keys"]) == ({}, "keep", [])
-
-
-@pytest.mark.usefixtures("foreign")
 def test_the_environment_of_the_recipe_needs_its_package():
     Path("mine.toml").write_text('env = "her_envs/PointReach-v0"\n')
     message = "the recipe 'reach' needs no_such_arm; run: pip install no-such-arm"

@@ -55,19 +55,6 @@ def test_shows_a_window_until_escape_is_pressed(trained, monkeypatch):
     assert not pygame.display.get_init(), "the window is closed"
 
 
-def test_equal_seeds_give_equal_results_of_an_agent(trained):
-    arguments = ["--no-show", "--episodes", 20, "--seed", 4]
-    outputs = [her("watch", path, *arguments).stdout for path in (trained / "best.pt", trained)]
-    assert outputs[0] == outputs[1], "a folder means its best.pt"
-    rate = np.mean(["| success" in line for line in outputs[0].splitlines() if line.startswith("episode")])
-    assert f"20 episodes, success rate {rate:.2f}" in outputs[0]
-
-
-def test_an_agent_acts_in_another_environment_with_equal_spaces(trained):
-    policy = ["--policy", trained, "--no-show", "--episodes", 1]
-    assert "step 50 |" in her("watch", "her_envs/PointReach-v0", *policy).stdout
-
-
 @pytest.mark.parametrize("policy", [[], ["--policy", "her_policies_for_test:flip_first"]])
 def test_a_policy_or_random_actions_are_shown(policy, tmp_path, monkeypatch):
     (tmp_path / "her_policies_for_test.py").write_text("def flip_first(observation):\n    return 0\n")

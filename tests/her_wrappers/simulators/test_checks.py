@@ -116,11 +116,6 @@ CORRECT = {
     "constant": {"state": lambda lane, episode, step: [one(lane, 1)] * 3},
     "constant zeros": {"state": lambda lane, episode, step: [one(lane, 0)] * 3},
     "one step": {"length": lambda lane, episode: 1},
-    "one step, fixed start": {
-        "length": lambda lane, episode: 1,
-        "state": lambda lane, episode, step: (one(lane, step), one(lane, step), one(lane, 1)),
-    },
-    "all ends at once": {"length": lambda lane, episode: 5},
     "tiny motions": {
         "state": lambda lane, episode, step: (
             [one(lane, 1 + 3e-8 * step)] * 2 + [one(lane, 9 * episode + lane)]

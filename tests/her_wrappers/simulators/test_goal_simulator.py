@@ -17,7 +17,6 @@ from tests.support.waiting import NothingWaits
 SIMULATORS = {
     "generic": lambda: wrapped(Generic()),
     "function": lambda: wrapped(Generic(), last_observation=lambda obs, infos: infos["final_obs"]),
-    "tuple": lambda: wrapped(Generic(), last_observation=("final_obs",)),
     "ids": lambda: wrapped(simulators.EndedRows(with_ids=True), last_observation="terminal.observations"),
     "ended rows": lambda: wrapped(
         simulators.EndedRows(with_ids=False), last_observation="terminal.observations"
@@ -213,13 +212,6 @@ def test_a_mistake_is_an_error_that_names_it(options, message):
         env.step(ACTION)
 
 
-def test_needs_a_simulator_and_a_reward():
-    with pytest.raises(ValueError, match="num_envs"):
-        wrapped(object())
-    with pytest.raises(TypeError, match="compute_reward"):
-        wrapped(Generic(), compute_reward=None)
-
-
 def test_a_seed_is_passed_on_or_rejected():
     with pytest.raises(ValueError, match="seed"):
         GoalSimulator.genesis(simulators.Genesis(), **READ).reset(seed=0)
@@ -233,7 +225,6 @@ def test_a_seed_is_passed_on_or_rejected():
         (lambda: GoalSimulator.mjlab(simulators.Mjlab(auto_reset=True), **READ), "auto_reset"),
         (lambda: GoalSimulator.brax(simulators.JaxEnv(resets="lost"), 4, **READ).reset(), "auto_reset"),
         (lambda: GoalSimulator.brax(simulators.JaxEnv(), 3, **READ).reset(), "batched"),
-        (lambda: GoalSimulator.brax(simulators.JaxEnv(), **READ), "num_envs"),
         (
             lambda: GoalSimulator.vector_env(simulators.NumpyVectorEnv(AutoresetMode.NEXT_STEP)),
             "autoreset_mode",
@@ -249,12 +240,6 @@ def test_a_setting_that_loses_last_observations_is_an_error(make, setting, monke
 def test_steps_in_inference_mode_whose_tensors_do_not_count_changes():
     with torch.inference_mode():
         wrapped(Generic()).step(ACTION)
-
-
-def test_a_simulator_that_cannot_reset_some_environments_cannot_return_last_observations():
-    env = wrapped(Generic(), last_observation="returned")
-    with pytest.raises(ValueError, match="pass reset_lanes="):
-        [env.step(ACTION) for _ in range(10)]
 
 
 def test_a_hindsight_buffer_of_arrays_names_the_buffer_of_tensors():
