@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import her_envs
-from her_wrappers import Priority
+from her_wrappers import NotFiniteError, Priority
 from her_wrappers.conformance import check_replay
 from tests.support.reusing import KEPT, Reusing
 
@@ -343,6 +343,7 @@ NOT_CONSECUTIVE = {
     "a step of each of N environments": lambda whole: whole[:, 0],
     "steps before environments": lambda whole: whole.transpose(0, 1),
     "a shuffled batch": lambda whole: whole.reshape(-1)[torch.randperm(12)],
+    "single steps by turns": lambda whole: whole.transpose(0, 1).reshape(-1),
 }
 
 
@@ -353,13 +354,6 @@ def test_steps_that_are_not_consecutive_are_an_error(name):
     with pytest.raises(ValueError, match=r"extend\(data.unsqueeze\(-1\)\)"):
         buffer.extend(NOT_CONSECUTIVE[name](whole))
     assert len(buffer) == 0
-
-
-def test_steps_of_two_environments_by_turns_are_an_error():
-    buffer = counting_buffer()
-    buffer.add(episode(6)[0])
-    with pytest.raises(ValueError, match="without trajectory ids"):
-        buffer.add(episode(6, first=100)[0])
 
 
 @pytest.mark.parametrize("terminated", [True, False])
@@ -376,13 +370,13 @@ def test_a_final_state_of_zeros_is_an_error_unless_it_has_the_goal_of_the_episod
     assert lengths(buffer) == [4]
 
 
-def test_nan_in_an_observation_does_not_split_an_episode():
+def test_an_episode_with_nan_in_two_parts_is_rejected_as_one():
     buffer, data = counting_buffer(), episode(6)
     for where in (data, data["next"]):
         where["observation"][:, 0] = float("nan")
     buffer.extend(data[:4])
-    buffer.extend(data[4:])
-    assert lengths(buffer) == [6]
+    with pytest.raises(NotFiniteError, match="at step 0"):
+        buffer.extend(data[4:])
 
 
 @pytest.mark.parametrize(
