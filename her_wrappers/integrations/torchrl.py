@@ -76,7 +76,7 @@ class HindsightTensorDictReplayBuffer:
         her_buffer: The `HindsightReplayBuffer`, with ``statistics()``, ``episodes()`` and ``verify()``.
     """
 
-    _storage = None  # TorchRL's collectors with workers look for it before they call `share`
+    _storage = None  # TorchRL's collectors with workers look for it before `shared`
 
     def __init__(
         self,
@@ -231,16 +231,7 @@ class HindsightTensorDictReplayBuffer:
         """
         if self._has_priorities:
             priorities = _require(data, self._keys["priority"]).detach().reshape(len(data))
-            self.update_priority(_require(data, "index"), priorities)
-
-    def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
-        """Set the priorities of sampled transitions, see `HindsightReplayBuffer.update_priorities`."""
-        if index is None:
-            raise ValueError(
-                'update_priority() got index=None; pass the "index" of a batch that sample() returned. '
-                f"extend() returns no index, since {type(self).__name__} stores steps when their episode ends"
-            )
-        self.her_buffer.update_priorities(index.cpu(), priority.cpu())
+            self.her_buffer.update_priorities(_require(data, "index").cpu(), priorities.cpu())
 
     def truncate_open_episodes(self) -> None:
         """Store the open episodes as truncated, for example after ``collector.reset()``."""
@@ -283,11 +274,7 @@ class HindsightTensorDictReplayBuffer:
         self.write_count = state_dict["write_count"]
 
     @property
-    def shared(self) -> bool:
-        """Always False: the buffer cannot be shared. Collectors then call `share`, which raises an error."""
-        return False
-
-    def share(self, shared: bool = True) -> NoReturn:
+    def shared(self) -> NoReturn:
         """Raise NotImplementedError, since the episodes are in the memory of one process."""
         raise NotImplementedError(
             f"{type(self).__name__} cannot be shared by processes; do not pass it as replay_buffer to a "

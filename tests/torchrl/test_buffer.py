@@ -394,13 +394,6 @@ def test_a_collector_with_workers_cannot_write_into_the_buffer():
         MultiSyncCollector([reach], None, frames_per_batch=10, total_frames=10, replay_buffer=make_buffer())
 
 
-def test_extend_returns_no_index_of_which_priorities_could_be_set():
-    buffer = counting_buffer(prioritized=Priority())
-    with pytest.raises(ValueError, match=r"extend\(\) returns no index, since HindsightTensorDict"):
-        buffer.update_priority(buffer.extend(episode(4)), torch.ones(4))
-    buffer.update_priority(buffer.sample(5)["index"], torch.ones(5))
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
