@@ -16,7 +16,6 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.batch import window_lengths
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.saving import load_same, to_bytes
-from her_wrappers.support.user_warning import warn_user
 
 try:
     import torch
@@ -128,7 +127,6 @@ class HindsightTensorDictReplayBuffer:
         self._states = _SpaceKeys("observation", her_buffer.observation_space, self._keys)
         self._actions = _SpaceKeys("action", her_buffer.action_space, self._keys)
         self._open: dict[Any, list[TensorDictBase]] = {}
-        self._warned_of_reuse = False
         self._num_begun = 0  # number of calls that began a trajectory
         self._begun_at_last_step: dict[Any, int] = {}  # value of `_num_begun`
         self.write_count = 0
@@ -333,7 +331,6 @@ class HindsightTensorDictReplayBuffer:
                 )
         pieces = self._open.get(key)
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
-            self._warn_of_reuse(pieces[-1], piece)
             ended.append(self._close(key))
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
@@ -347,25 +344,6 @@ class HindsightTensorDictReplayBuffer:
         if piece["done"][-1]:
             ended.append(self._close(key))
         return ended
-
-    def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
-        """Warn once if the environment seems to return the same array, with other values, in each step."""
-        reused = []
-        for position, leaf in enumerate(self._states.spec):
-            pieces = [
-                torch.cat([piece[name, str(position)] for name in ("state", "state/next")])
-                for piece in (before, after)
-            ]
-            is_still = all(bool((piece == piece[0]).all()) for piece in pieces)
-            if is_still and bool((pieces[0][0] != pieces[1][0]).any()):
-                reused.append(leaf.name)
-        if reused and not self._warned_of_reuse:
-            self._warned_of_reuse = True
-            warn_user(
-                f"{', '.join(reused)} is the same in all states of an episode in one call of extend(), but "
-                "different in the next call: the environment seems to reuse its arrays, which collectors "
-                "do not copy in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
-            )
 
     def _close(self, key: Any) -> Episode:
         """Remove the open episode ``key``, and return it; it is truncated unless its last step terminated."""
