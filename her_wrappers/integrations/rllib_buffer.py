@@ -15,6 +15,7 @@ from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer
 from ray.rllib.utils.replay_buffers.base import ReplayBufferInterface
 from ray.rllib.utils.spaces.space_utils import batch as stack
 
+from her_wrappers.data.infos import missing_info
 from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.goals.interface import require_goal_space
 from her_wrappers.recording.episode import Episode
@@ -23,7 +24,6 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.saving import load_same, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
@@ -106,25 +106,9 @@ def _as_arrays(values: Any) -> Tree:
     return stack(values) if isinstance(values, list) else values
 
 
-def _is_continued(before: Tree, after: Tree) -> bool:
-    """Whether the first observation of ``after`` equals the last observation of ``before``."""
-    pairs = zip(tree.flatten(before), tree.flatten(after), strict=True)
-    return all(np.array_equal(one[-1], other[0], equal_nan=True) for one, other in pairs)
-
-
 def joined(trees: list[Any]) -> Any:
     """Return one tree whose leaves are the leaves of all ``trees``, concatenated along the first axis."""
     return tree.map_structure(lambda *parts: np.concatenate(parts), *trees)
-
-
-def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    for info in infos:
-        if key not in info:
-            raise ValueError(
-                f"info_keys contains {key!r}, but the info of a step has only the keys {sorted(info)}; "
-                f"remove {key!r} from info_keys, or let step() return it"
-            )
-    return np.stack([np.asarray(info[key]) for info in infos])
 
 
 class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLlib has no annotations
@@ -205,13 +189,18 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             return
         next_step, chunks = self._open.pop(chunk.id_, (chunk.t_started, []))
         observations = _as_arrays(chunk.get_observations())
-        if chunks and not (next_step == chunk.t_started and _is_continued(chunks[-1][0], observations)):
-            ended.append(_as_episode(chunks))  # RLlib dropped the chunk between them
+        if chunks and next_step != chunk.t_started:  # RLlib dropped the chunk between them
+            ended.append(_as_episode(chunks))
             chunks = []
         if chunks:  # a chunk begins with the last observation of the previous one
             observations = tree.map_structure(lambda rows: rows[1:], observations)
         actions, rewards = _as_arrays(chunk.get_actions()), np.asarray(chunk.get_rewards(), np.float64)
-        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in self.her_buffer.info_keys}
+        infos = {}
+        for key in self.her_buffer.info_keys:
+            for t, info in enumerate(found := chunk.get_infos()[1:]):
+                if key not in info:
+                    raise ValueError(missing_info(key, f"at step {chunk.t_started + t}", sorted(info)))
+            infos[key] = np.stack([np.asarray(info[key]) for info in found])
         chunks.append((observations, actions, rewards, infos))
         if chunk.is_done:
             ended.append(_as_episode(chunks, terminated=chunk.is_terminated, truncated=chunk.is_truncated))
@@ -229,9 +218,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
 
     def sample(
         self,
-        num_items: int | None = None,
+        num_items: int,
         *,
-        batch_length_T: int | None = None,  # noqa: N803 - RLlib's name
         beta: float | None = None,
         **kwargs: Any,
     ) -> list[SampledTransitions]:
@@ -239,7 +227,6 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
 
         Args:
             num_items: Number of transitions, B.
-            batch_length_T: Must be 0 or None, since sequences for recurrent networks are not supported.
             beta: Exponent of the importance weights of this batch; by default ``prioritized.beta``.
             **kwargs: Ignored; RLlib passes arguments of its own buffers.
 
@@ -247,14 +234,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             A list with one batch, which the learner connector converts to tensors.
 
         Raises:
-            ValueError: No episode is complete, ``num_items`` is None or below 1, or ``batch_length_T`` is
-                above 0.
+            ValueError: No episode is complete, or ``num_items`` is below 1.
         """
-        if num_items is None:
-            raise ValueError("sample() got num_items=None; pass the number of transitions as num_items=")
-        if batch_length_T:
-            fix = "use networks without an LSTM, because sample() returns single steps, not sequences"
-            raise ValueError(f"batch_length_T must be 0 or None, got {batch_length_T}; {fix}")
         batch = self.last_batch = self.her_buffer.sample(num_items, beta)
         columns = {
             Columns.OBS: self._inputs(batch.observations, num_items),
@@ -301,13 +282,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
 
         Raises:
             CorruptFileError: The state is damaged.
-            ValueError: The saved buffer has other spaces or options, or the state does not contain a buffer.
+            ValueError: The saved buffer has other spaces or options.
         """
-        if "hindsight" not in state:
-            fix = "pass a state that get_state() of a HerEpisodeReplayBuffer returned"
-            raise ValueError(
-                f"state must have the keys 'hindsight' and 'unfinished', got {sorted(state)}; {fix}"
-            )
         self.her_buffer = load_same(self.her_buffer, state["hindsight"])
         self.her_buffer.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])
         self._open, self.last_batch = {}, None
