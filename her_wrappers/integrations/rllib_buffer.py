@@ -24,7 +24,6 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.saving import load_same, to_bytes
 
 if TYPE_CHECKING:
-
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
     from her_wrappers.data.trees import Tree

@@ -20,8 +20,7 @@ from her_wrappers.recording.sinks import NotFiniteError
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import GoalMixture
-from her_wrappers.replay.options import REMOVED_ADVICE, Demonstrations
-from her_wrappers.support.arguments import removed_arguments
+from her_wrappers.replay.options import Demonstrations
 from her_wrappers.support.user_warning import warn_user
 
 try:
@@ -57,16 +56,7 @@ if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import GoalSelection
     from her_wrappers.replay.relabeling import BatchFunction, TerminationMode
 
-__all__ = ["FORMER_ARGUMENTS", "GoalSelectionStrategy", "HerReplayBuffer"]
-
-FORMER_ARGUMENTS = {
-    "online_sampling": "leave it out: goals are always sampled when a batch is sampled",
-    "max_episode_length": "leave it out: episodes have any length up to buffer_size / n_envs",
-    "env_info": "pass copy_info_dict=True to give compute_reward the infos of the steps",
-    "wrapped_env": "pass the environment whose compute_reward is called as env=; SB3's algorithms pass it",
-    "resample_achieved_goals": REMOVED_ADVICE["resample_achieved_goals"],
-}
-"""Arguments of older versions of SB3 and stable-baselines, each with advice for the error message."""
+__all__ = ["GoalSelectionStrategy", "HerReplayBuffer"]
 
 
 class HerReplayBuffer(sb3.HerReplayBuffer):
@@ -126,7 +116,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
     _warned_of_length = False
 
-    @removed_arguments("HerReplayBuffer", FORMER_ARGUMENTS)
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
         buffer_size: int,

@@ -55,12 +55,6 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
     assert [len(episode) for episode in buffer.her_buffer.episodes()] == [5]
 
 
-def test_an_argument_of_former_versions_raises_and_names_the_replacement():
-    options = {"replay_buffer_class": HerReplayBuffer, "replay_buffer_kwargs": {"env_info": True}}
-    with pytest.raises(TypeError, match=r"has no argument 'env_info'.*copy_info_dict=True"):
-        sb3.DQN("MultiInputPolicy", BitFlippingEnv(4), **options)
-
-
 @pytest.mark.parametrize("copies", [False, True])
 def test_an_episode_with_an_invalid_number_does_not_take_others_with_it(copies):
     buffer = make_buffer(n_envs=4, copy_info_dict=copies, seed=0)
