@@ -156,7 +156,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
         self._reuse_watch = ReuseWatch(self._shapes.state_spec)
-        self._warned_of_infos = False
         inner: Any = None if env is None else env.unwrapped
         first = inner.envs[0] if isinstance(inner, DummyVecEnv) else None
         if self.her_ratio > 0:
@@ -251,15 +250,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
                 self._reuse_watch.began(begun, self._shapes.arrays_of(states))
             self._open.begin(begun, states)
         ended = np.asarray(done).tolist()
-        if self._infos is not None and not self._warned_of_infos:
-            pairs = zip(infos, ended, strict=True)
-            if any(not end and "terminal_observation" in info for info, end in pairs):  # of an earlier step
-                self._warned_of_infos = True
-                warn_user(
-                    "the environment returns the same info dict at every step, so its reset overwrites the "
-                    "info of an episode's last step; wrap each environment in "
-                    "her_wrappers.repairs.CopyObservation"
-                )
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
         self.pos += 1  # SB3's algorithms read `pos` and `full`

@@ -214,18 +214,6 @@ def test_overwritten_terminal_observations_are_noticed(kept, kind, n_envs):
     assert re.match(rf"in all \d+ episodes, the last value of observation/.*{kept[-1]}", messages[0])
 
 
-@pytest.mark.parametrize("kept", [("info",), ()])
-def test_overwritten_infos_are_noticed(kept):
-    env = DummyVecEnv([partial(Reusing, kept)] * 2)
-    options = {"seed": 0, "copy_info_dict": True}
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        model_of(sb3.SAC, env, learning_starts=1000, replay_buffer_kwargs=options).learn(100)
-    messages = [str(each.message) for each in found if "CopyObservation" in str(each.message)]
-    assert len(messages) == len(kept)
-    assert all(text.startswith("the environment returns the same info dict") for text in messages)
-
-
 @BOTH
 def test_rewards_are_computed_from_raw_goals_and_then_normalized(kind):
     env = VecNormalize(make_vec_env("her_envs/PointReach-v0", 2, env_kwargs={"max_steps": 5}), gamma=0.9)
