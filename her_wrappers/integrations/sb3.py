@@ -316,12 +316,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """A new empty dict: SB3's ``learn`` may set an item of ``dones``, which this buffer does not need."""
         return {}
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"HerReplayBuffer has no attribute {name!r} (it stores whole episodes instead of the arrays of "
-            "SB3's class); use buffer.her_buffer.episodes() or buffer.sample()"
-        )
-
     def set_env(self, env: VecEnv) -> None:
         """Set the environment that computes rewards, for example after the buffer was loaded from a file.
 

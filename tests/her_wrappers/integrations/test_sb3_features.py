@@ -166,13 +166,6 @@ def test_float64_observations_are_rounded_to_the_float32_of_their_space():
     assert buffer.sample(1).observations["observation"].dtype == torch.float32
 
 
-def test_the_arrays_of_sb3_are_not_allocated():
-    buffer = make_buffer(1000)
-    for name in ("observations", "next_observations", "actions", "rewards", "timeouts", "infos"):
-        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*her_buffer.episodes"):
-            getattr(buffer, name)
-
-
 def test_batches_are_on_the_device_of_the_buffer():
     buffer = filled()
     buffer.device = torch.device("meta")
