@@ -150,19 +150,18 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         known: Any = KEY_TO_GOAL_STRATEGY
         self.goal_selection_strategy = known.get(choice, choice) if isinstance(choice, str) else choice
         self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal).components)
-        self._infos = RecordedInfos(n_envs) if copy_info_dict else None
+        self._infos = RecordedInfos() if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
         self._reuse_watch = ReuseWatch(self._shapes.state_spec)
         inner: Any = None if env is None else env.unwrapped
         first = inner.envs[0] if isinstance(inner, DummyVecEnv) else None
-        if self.her_ratio > 0:
-            if first is not None:
-                require_own_goals(observation_space, first)
-            elif isinstance(inner, SubprocVecEnv):
-                spaces_only = gym.Env()
-                spaces_only.observation_space = inner.get_attr("observation_space", [0])[0]
-                require_own_goals(observation_space, spaces_only)
+        inside: Any = first
+        if isinstance(inner, SubprocVecEnv):
+            inside = gym.Env()
+            inside.observation_space = inner.get_attr("observation_space", [0])[0]
+        if self.her_ratio > 0 and inside is not None:
+            require_own_goals(observation_space, inside)
         compute_terminated: GoalFunction | None = None
         if termination == "recompute":
             self._require_env()
@@ -208,7 +207,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             except (KeyError, TypeError, ValueError) as error:
                 cause = f"{type(error).__name__}: {error}"
                 raise ValueError(f"demonstration {number} does not fit the spaces of env: {cause}") from error
-            infos = {} if self._infos is None else {STEP: self._infos.keep_for_ever(episode)}
+            infos = {}
+            if self._infos is not None:
+                rows = [{key: rows[t] for key, rows in episode.infos.items()} for t in range(len(episode))]
+                infos[STEP] = self._infos.keep(rows)
             episodes.append(replace(read, infos=infos))
         return replace(demonstrations, episodes=episodes)
 
@@ -305,8 +307,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_buffer.clear()
         self._batches.invalidate()
         self._open = VectorEpisodeBytes(self._shapes)
-        if self._infos is not None:
-            self._infos = RecordedInfos(self.n_envs)
         super().reset()
 
     @property
