@@ -126,7 +126,7 @@ class HindsightTensorDictReplayBuffer:
         her_buffer._attachment = {"one_hot": forms}  # noqa: SLF001
         self.her_buffer = her_buffer
         # By trajectory: the value of `_num_begun` at its last step, and its pieces.
-        self._open: dict[Any, tuple[int, list[TensorDictBase]]] = {}
+        self._open: dict[int, tuple[int, list[TensorDictBase]]] = {}
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -157,12 +157,15 @@ class HindsightTensorDictReplayBuffer:
         self.write_count += int(mask.sum())
         begins = ids is not None and not set(ids[mask].tolist()) <= self._open.keys()
         ended: list[Episode] = []
-        for row in range(len(steps)):
-            kept = steps[row, torch.from_numpy(mask[row])]
-            numbers = None if ids is None else ids[row, mask[row]]
-            for begin, end in self._segments(kept, numbers):
-                key = row if numbers is None else int(numbers[begin])
-                ended.extend(self._continue(key, kept[begin:end], has_ids=ids is not None))
+        for row, is_step in enumerate(mask):
+            kept = steps[row, torch.from_numpy(is_step)]
+            numbers = np.full(len(kept), row) if ids is None else ids[row, is_step]
+            is_last = kept["done"].numpy().copy()  # of consecutive steps of one episode
+            is_last[:-1] |= ~_same(kept["state/next"][:-1], kept["state"][1:]) | (numbers[1:] != numbers[:-1])
+            is_last[-1:] = True
+            ends = (np.flatnonzero(is_last) + 1).tolist()
+            for begin, end in zip([0, *ends], ends, strict=False):
+                ended.extend(self._continue(int(numbers[begin]), kept[begin:end], has_ids=ids is not None))
         if ids is not None:
             self._num_begun += begins
             lost = [key for key, (begun, _) in self._open.items() if begun < self._num_begun - PATIENCE]
@@ -295,17 +298,7 @@ class HindsightTensorDictReplayBuffer:
         is_step = np.ones(shape, np.bool_) if mask is None else mask.reshape(shape).cpu().numpy()
         return steps.cpu().clone(), None if ids is None else ids.reshape(shape).cpu().numpy(), is_step
 
-    def _segments(self, steps: TensorDictBase, ids: np.ndarray | None) -> Iterator[tuple[int, int]]:
-        """Yield (begin, end), with an exclusive end, of each sequence of consecutive steps of one episode."""
-        last = steps["done"].numpy().copy()
-        last[:-1] |= ~_same(steps["state/next"][:-1], steps["state"][1:])
-        if ids is not None:
-            last[:-1] |= ids[1:] != ids[:-1]
-        last[-1:] = True
-        ends = (np.flatnonzero(last) + 1).tolist()
-        yield from zip([0, *ends], ends, strict=False)
-
-    def _continue(self, key: Any, piece: TensorDictBase, *, has_ids: bool) -> list[Episode]:
+    def _continue(self, key: int, piece: TensorDictBase, *, has_ids: bool) -> list[Episode]:
         """Append ``piece`` to the open episode ``key``; return the episodes that end with this call."""
         ended = []
         if piece["done"][-1]:
@@ -334,7 +327,7 @@ class HindsightTensorDictReplayBuffer:
             ended.append(self._close(key))
         return ended
 
-    def _close(self, key: Any) -> Episode:
+    def _close(self, key: int) -> Episode:
         """Remove the open episode ``key``, and return it; it is truncated unless its last step terminated."""
         steps = TensorDict.cat(self._open.pop(key)[1])
         states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
