@@ -214,3 +214,14 @@ def test_without_relabeling_the_environment_computes_nothing():
     buffer = filled(env=Counts, n_sampled_goal=0)
     assert buffer.sample(20).dones.any()
     assert not calls
+
+
+@pytest.mark.filterwarnings("ignore:step .* of an episode has the reward")
+def test_a_reward_function_gets_the_actions_of_the_environment():
+    class Wide(Rewards):
+        action_space = spaces.Box(0, 4, ACTIONS.shape, np.float32)
+
+    given = []
+    buffer = filled(env=Wide, reward_fn=lambda batch: given.append(batch.actions) or 0 * batch.rewards)
+    stored = buffer.her_buffer.sample(100).actions
+    np.testing.assert_allclose(given[-1] / 2 - 1, stored[: len(given[-1])], atol=1e-6)
