@@ -15,6 +15,7 @@ import numpy as np
 from her_wrappers.goals.functions import batched_terminated
 from her_wrappers.goals.interface import find_function, require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
+from her_wrappers.recording.sinks import NotFiniteError
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import GoalMixture
@@ -234,8 +235,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
 
         Raises:
             ValueError: A value does not fit its space, or the buffer has no environment to compute rewards
-                (call ``set_env``); then nothing is added. Or an episode that ends with this step has a number
-                that is not finite; then all episodes that end with this step are dropped.
+                (call ``set_env``); then nothing is added. ValueError is also raised if an episode that ends
+                has a number that is not finite; only this episode is dropped.
         """
         self._require_env()
         states = self._shapes.read_states(obs, self._open.where)
@@ -313,10 +314,23 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.invalidate()
+            self._add(episodes)
+        return episodes
+
+    def _add(self, episodes: Episodes) -> None:
+        """Store episodes. If one has an invalid number, raise its error after the others have been stored."""
+        try:
             self.her_buffer.add_episodes(episodes)
+        except NotFiniteError:
+            if len(episodes) == 1:
+                raise
+            try:
+                self._add(episodes[: len(episodes) // 2])
+            finally:
+                self._add(episodes[len(episodes) // 2 :])
+        else:
             if self._infos is not None:
                 self._infos.evict(episodes, len(self.her_buffer))
-        return episodes
 
     def _require_env(self) -> None:
         # Raises ValueError if rewards will be computed and there is no environment.

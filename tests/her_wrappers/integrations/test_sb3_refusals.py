@@ -54,14 +54,16 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
     assert [len(episode) for episode in buffer.her_buffer.episodes()] == [5]
 
 
-def test_episodes_with_an_invalid_number_are_dropped_and_the_buffer_stays_usable():
-    buffer = make_buffer(n_envs=4, copy_info_dict=True, seed=0)
+@pytest.mark.parametrize("copies", [False, True])
+def test_an_episode_with_an_invalid_number_does_not_take_others_with_it(copies):
+    buffer = make_buffer(n_envs=4, copy_info_dict=copies, seed=0)
     episodes = [counting_episode(number, 5) for number in range(4)]
-    episodes[1].rewards[2] = np.nan
+    episodes[1].rewards[2], episodes[2].rewards[4] = np.nan, np.inf
     with pytest.raises(ValueError, match="rewards must be finite"):
         add(buffer, episodes)
+    assert [each.observations["observation"][0, 0] for each in buffer.her_buffer.episodes()] == [0, 3]
     add(buffer, [counting_episode(number, 5) for number in range(4, 8)])
-    assert buffer.her_buffer.num_episodes == 4
+    assert buffer.her_buffer.num_episodes == 6
     assert buffer.sample(8).rewards.isfinite().all()
 
 
