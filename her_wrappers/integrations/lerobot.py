@@ -17,7 +17,7 @@ from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.data.trees import leaves_by_path, map_tree, path_name
 from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.recording.archive import EpisodeArchive
-from her_wrappers.recording.dataset import numbered
+from her_wrappers.recording.dataset import EpisodeErrors, numbered
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
 from her_wrappers.support.user_warning import warn_user
@@ -95,13 +95,13 @@ def from_lerobot(
     episodes: Iterable[int] | None = None,
     achieved_goal: Callable[[Any], Any] | None = None,
     compute_reward: Callable[[Any, Any, Any], Any] | None = None,
+    on_error: str = "raise",
 ) -> Iterator[Episode]:
     """Yield the episodes of a local LeRobot dataset of format v3, in the order of their numbers.
 
     Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. In datasets of other
-    programs, the last frame of an episode becomes its last state, the action of this frame is not used, and
-    the episode is truncated; the observations are the features ``observation.KEY`` (``observation`` for
-    ``observation.state``) and ``observation.images.KEY``. Files are read only while you iterate.
+    programs, episodes are truncated at their last frame, whose action is not used; the observations are the
+    features ``observation.KEY`` (``observation`` for ``observation.state``) and ``observation.images.KEY``.
 
     Args:
         folder: Folder of the dataset.
@@ -110,13 +110,14 @@ def from_lerobot(
             achieved goals, for datasets of other programs. The last achieved goal becomes the desired goal.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the rewards of all steps
             of an episode, for datasets of other programs; the infos are empty. None uses ``next.reward``.
+        on_error: ``"raise"``, or ``"skip"`` to leave out episodes that are not valid, with a warning.
 
     Raises:
         CorruptFileError: The folder is not a dataset of format v3, a file is missing or damaged, or an
-            episode does not exist.
+            episode does not exist or lacks frames.
         ValueError: An episode is not valid, or lacks actions, rewards or goals that are needed.
     """
-    root = Path(folder)
+    root, errors = Path(folder), EpisodeErrors(on_error)
     with as_corrupt(f"{root} cannot be read", Exception):
         info = utils.load_info(root)  # LeRobotDataset would download files, and read float64 as float32
         if not (version := str(info["codebase_version"])).startswith("v3."):
@@ -124,20 +125,27 @@ def from_lerobot(
         listed = {row["episode_index"]: row for row in utils.load_episodes(root)}
         features = utils.get_hf_features_from_features(info["features"])
         data = utils.load_nested_dataset(root / "data", features).with_format("arrow")
-        ours = EpisodeArchive(root / OURS)
+        index = data.select_columns(["episode_index", "frame_index"])[:].to_pandas()
+        places = index.sort_values("frame_index").groupby("episode_index").groups  # rows of each episode
+        ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else ()
     if len(ours) < info["total_episodes"]:
-        warn_user(
-            f"{root} does not contain the observations after the last actions, so each episode is truncated: "
-            "its last frame is used as its last observation, and the action of this frame is left out"
-        )
+        cut = "so each episode is truncated, and its last frame is used without its action"
+        warn_user(f"{root} does not contain the observations after the last actions, {cut}")
     numbers = set(listed if episodes is None else episodes)
-    last_steps = (last for number, last in enumerate(ours or ()) if number in numbers)
+    last_steps = (last for number, last in enumerate(ours) if number in numbers)
     for number in sorted(numbers):
-        with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
-            frames = _read_frames(root, info, data, listed[number])
+        try:
             last = next(last_steps, None)
-            episode = None if last is None else _own_episode(frames, last)
-        yield episode or _other_episode(frames, achieved_goal, compute_reward)  # may raise errors of the user
+            with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
+                frames = _read_frames(root, info, data.select(places[number])[:].to_pandas(), listed[number])
+                episode = None if last is None else _own_episode(frames, last)
+            episode = episode or _other_episode(frames, achieved_goal, compute_reward)  # calls the user's
+        except (TypeError, ValueError) as error:
+            errors.handle(error)
+        else:
+            yield episode
+            errors.number += 1
+    errors.finish()
 
 
 def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
@@ -178,19 +186,20 @@ def _describe(rows: np.ndarray, use_videos: bool = False) -> dict[str, Any]:
     return {"dtype": "string" if rows.dtype.kind == "U" else kind, "shape": shape, "names": names}
 
 
-def _read_frames(root: Path, info: Any, data: Any, row: Any) -> dict[str, np.ndarray]:
-    """Return the arrays of the episode that ``row`` of meta/episodes describes, by feature."""
-    table = data.select(range(row["dataset_from_index"], row["dataset_to_index"]))[:].to_pandas()
-    if set(table["episode_index"]) != {row["episode_index"]}:
-        raise ValueError("meta/episodes lists frames of other episodes")
+def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.ndarray]:
+    """Return the arrays of an episode by feature; ``row`` describes the episode in meta/episodes."""
+    length, fps, times = row["length"], info["fps"], table["timestamp"].to_numpy(np.float64)
+    if (index := table["frame_index"].tolist()) != [*range(length)]:
+        raise ValueError(f"frame_index must be 0 to {length - 1}, got {len(index)} frames: {index}")
+    if not np.allclose(times, np.arange(length) / fps, rtol=1e-6, atol=0.5 / fps):
+        raise ValueError(f"the timestamps must be frame_index / {fps}, got {times.tolist()}")
     frames = {}
     for name, feature in info["features"].items():
         if feature["dtype"] == "video":
             place = {each: row[f"videos/{name}/{each}"] for each in ("chunk_index", "file_index")}
             path = root / info["video_path"].format(video_key=name, **place)
-            times = row[f"videos/{name}/from_timestamp"] + table["timestamp"].to_numpy(np.float64)
-            blocks = np.split(times, range(BLOCK, len(times), BLOCK))
-            parts = [decode_video_frames(path, each.tolist(), 0.5 / info["fps"], "pyav") for each in blocks]
+            blocks = np.split(row[f"videos/{name}/from_timestamp"] + times, range(BLOCK, len(times), BLOCK))
+            parts = [decode_video_frames(path, each.tolist(), 0.5 / fps, "pyav") for each in blocks]
             frames[name] = np.concatenate([(255 * part).round().byte().permute(0, 2, 3, 1) for part in parts])
         elif feature["dtype"] == "image":
             files = [io.BytesIO(each["bytes"]) for each in table[name]]

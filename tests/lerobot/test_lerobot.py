@@ -150,11 +150,8 @@ def test_datasets_of_lerobot_are_read(tmp_path):
             })
         dataset.save_episode()
     dataset.finalize()
-    with pytest.warns(UserWarning, match="the action of this frame is left out"):
-        found = read(tmp_path / "data", achieved_goal=lambda states: states["observation"])
-    assert [(len(each), each.terminated, each.truncated) for each in found] == [
-        (length, False, True) for length in (5, 6, 7)
-    ]
+    found = read(tmp_path / "data", achieved_goal=lambda observations: observations["observation"])
+    assert [len(each) for each in found] == [5, 6, 7]
     for number, each in enumerate(found):
         times = np.arange(len(each) + 1)
         assert each.observations["observation"].tolist() == [[number, t] for t in times]
@@ -163,8 +160,6 @@ def test_datasets_of_lerobot_are_read(tmp_path):
         np.testing.assert_allclose(brightness, 20 * number + 10 * times, atol=3)
         assert each.actions[:, 1].tolist() == each.rewards.tolist() == times[:-1].tolist()
         assert each.infos["is_success"].tolist() == [t == 5 for t in times[:-1]]
-    with pytest.raises(ValueError, match="goals are missing"):
-        read(tmp_path / "data", compute_reward=lambda *goals: 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -187,11 +182,30 @@ def other(copy):
     return copy
 
 
-def edit(folder, change):
-    """Replace the table of frames by ``change(table)``, a part of its rows."""
-    table = pq.read_table(folder / DATA)
-    kept = change(table.select(["episode_index"]).to_pandas())
-    pq.write_table(table.take(kept.index.to_numpy()), folder / DATA)
+def edit(folder, change, name=DATA):
+    """Replace the rows, numbers and timestamps of a table by ``change(table)``."""
+    table = pq.read_table(folder / name)
+    columns = {"episode_index", "frame_index", "timestamp"} & {*table.column_names}
+    changed = change(table.select(columns).to_pandas())
+    table = table.take(changed.index.to_numpy())
+    for each in columns:
+        table = table.set_column(table.column_names.index(each), each, [changed[each]])
+    pq.write_table(table, folder / name)
+
+
+def test_other_datasets_lose_the_last_action_and_say_so(other):
+    with pytest.warns(UserWarning, match="its last frame is used without its action"):
+        found = read(other)
+    for seed, each in enumerate(found):
+        episode = camera_episode(4, seed)
+        episode.observations["gray_img"] = episode.observations.pop("gray_image")
+        assert (len(each), each.terminated, each.truncated) == (3, False, True)
+        assert each.observations.keys() == episode.observations.keys()
+        for key, rows in each.observations.items():
+            error = np.abs(np.squeeze(rows).astype(float) - episode.observations[key][:4])
+            assert error.max() <= (40 if key == "camera" else 0)
+        np.testing.assert_array_equal(each.actions, episode.actions[:3])
+        np.testing.assert_array_equal(each.infos["is_success"], episode.infos["is_success"][:3])
 
 
 def test_goals_and_rewards_of_other_datasets_can_be_computed(other):
@@ -210,14 +224,45 @@ def test_goals_and_rewards_of_other_datasets_can_be_computed(other):
     assert not isinstance(error.value, CorruptFileError), "an error of the function, not of a file"
 
 
-def test_single_episodes_are_chosen_and_frames_of_another_episode_are_an_error(copy):
+def without_episode_2(table):
+    return table[table["episode_index"] != 2]
+
+
+def test_episodes_that_were_removed_are_left_out(copy):
     whole = read(copy)
-    edit(copy, lambda table: table[table.index != 6])  # a frame of episode 1
-    assert_same_episodes(from_lerobot(copy, episodes=[0]), whole[:1])
-    with pytest.raises(CorruptFileError, match=r"episode 1, .* lists frames of other episodes"):
+    edit(copy, without_episode_2, LIST)
+    assert_same_episodes(from_lerobot(copy), [whole[0], whole[1], whole[3]])
+    edit(copy, without_episode_2)  # the numbers and videos have gaps
+    assert_same_episodes(from_lerobot(copy), [whole[0], whole[1], whole[3]])
+    with pytest.raises(CorruptFileError, match="episode 2"):
+        read(copy, episodes=[1, 2])
+
+
+EDITS = {
+    "missing at the end": lambda table: table[table.index != 7],
+    "repeated": lambda table: table.iloc[[*range(len(table)), 5]],
+    "another frame_index": lambda table: table.assign(frame_index=table["frame_index"] + (table.index == 7)),
+    "another time": lambda table: table.assign(timestamp=table["timestamp"] + np.float32(table.index == 7)),
+    "no frames": lambda table: table[table["episode_index"] != 1],
+}
+
+
+@pytest.mark.parametrize("change", EDITS.values(), ids=EDITS)
+def test_an_episode_with_wrong_frames_is_an_error_or_skipped(change, written, copy):
+    whole = read(written)
+    edit(copy, change)
+    with pytest.raises(CorruptFileError, match=r"episode 1,.* (frame|timestamps|missing)"):
         read(copy)
-    with pytest.raises(CorruptFileError, match=r"episode 9, .* 9 is missing"):
-        read(copy, episodes=[9])
+    with pytest.warns(UserWarning, match="1 of 4 episodes were skipped.*episode 1,"):
+        assert_same_episodes(from_lerobot(copy, on_error="skip"), [whole[0], whole[2], whole[3]])
+
+
+def test_frames_are_sorted_and_those_of_another_episode_are_an_error(written, copy):
+    edit(copy, lambda table: table.sample(frac=1, random_state=0))
+    assert_same_episodes(from_lerobot(copy), from_lerobot(written))
+    edit(copy, lambda table: table.assign(episode_index=table["episode_index"] * 0))
+    with pytest.raises(CorruptFileError, match=r"episode 0,.* frame_index must be 0 to"):
+        read(copy)
 
 
 def test_buffers_and_the_diagnosis_take_a_dataset(tmp_path):
@@ -242,8 +287,9 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
 
 
 BAD = {
-    "'info.a' of dtype '|S1'": {"infos": {"a": np.array([b"a"] * 3)}},
+    "'info.a' of dtype": {"infos": {"a": np.array([b"a"] * 3)}},
     "Missing features: {'info.a'}": {"infos": {}},
+    "'info.a' of dtype 'float64'": {"infos": {"a": np.full(3, 0.5)}},
     "the feature 'info.a.b'": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},
 }
 
@@ -254,7 +300,7 @@ def test_episodes_that_cannot_be_stored_leave_no_files(message, tmp_path):
     bad = random_episode(3, **BAD[message])
     with pytest.raises(ValueError, match=rf"(?s)episode 1 cannot be stored: .*{re.escape(message)}"):
         to_lerobot([good, bad], tmp_path / "data")
-    assert not list(tmp_path.iterdir())
+    assert not (tmp_path / "data").exists()
 
 
 def test_wrong_arguments_are_errors(tmp_path):
@@ -277,7 +323,10 @@ def test_missing_files_and_other_versions_are_errors(other):
         read(other)
 
 
-@pytest.mark.parametrize("name", [LIST, "videos/observation.images.camera/chunk-000/file-000.mp4"])
+@pytest.mark.parametrize(
+    "name",
+    [LIST, "meta/her_toolkit/shard-000000.npz", "videos/observation.images.camera/chunk-000/file-000.mp4"],
+)
 def test_damaged_files_are_errors_that_name_the_dataset(name, copy):
     content = (copy / name).read_bytes()
     errors = 0
