@@ -1,23 +1,20 @@
-"""LeRobot: write and read episodes as datasets of LeRobot's format v3.
-
-LeRobot's own code writes and reads all other files than ``meta/her_toolkit``, an `EpisodeArchive` of the last
-step of each episode: the last state, flags, reset infos, and the structure and dtypes of all arrays.
-"""
+"""LeRobot: write and read episodes as datasets of LeRobot's format v3, with LeRobot's own code."""
 
 from __future__ import annotations
 
 import io
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from her_wrappers.data.arrays import as_corrupt
-from her_wrappers.data.trees import NUMBERS, leaves_by_path, map_tree, path_name
+from her_wrappers.data.trees import leaves_by_path, map_tree, path_name
 from her_wrappers.goals.success_flag import flag_name
 from her_wrappers.recording.archive import EpisodeArchive
 from her_wrappers.recording.dataset import EpisodeErrors, numbered
@@ -34,7 +31,7 @@ try:
 except ImportError as error:
     raise ImportError('LeRobot is not installed; run: pip install "her-toolkit[lerobot]"') from error
 
-OURS = "meta/her_toolkit"
+OURS = "meta/her_toolkit"  # an archive of each last step: its states, flags, reset infos, and all structures
 FEATURES = {"observations": "observation", "actions": "action", "rewards": "next.reward", "infos": "info"}
 BLOCK = 64  # pictures of a video that are decoded at once, since LeRobot returns them as float32
 
@@ -61,38 +58,35 @@ def to_lerobot(
         OSError: A file cannot be written.
         TypeError: ``episodes`` is a single episode or yields other objects.
         ValueError: The folder is not empty, there are no episodes, an episode differs from the first one, or
-            LeRobot cannot store a part of an episode. The incomplete dataset is deleted.
+            LeRobot cannot store a part of an episode. Then no dataset is written.
     """
-    root, dataset = Path(folder), None
+    root = Path(folder)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise ValueError(f"folder must be new or empty, got {str(root)!r}; choose another folder")
+    root.parent.mkdir(parents=True, exist_ok=True)
     av.logging.set_libav_level(av.logging.ERROR)  # the encoder prints 20 lines per episode otherwise
-    try:
-        with EpisodeArchive(root / OURS) as last_steps, SuppressProgressBars():
+    with TemporaryDirectory(prefix=root.name, dir=root.parent) as temporary:
+        new = Path(temporary) / "dataset"
+        with SuppressProgressBars(), ExitStack() as closing:
             for number, episode in numbered(episodes):
                 try:
                     columns, last_step = _split(episode)
-                    if dataset is None:
-                        shutil.rmtree(root, ignore_errors=True)  # LeRobot creates the folder
+                    if number == 0:
                         features = {name: _describe(rows, use_videos) for name, rows in columns.items()}
                         dataset = lerobot_dataset.LeRobotDataset.create(
-                            "local/dataset", fps, features, root, vcodec="h264", video_backend="pyav"
+                            "local/dataset", fps, features, new, vcodec="h264", video_backend="pyav"
                         )
+                        closing.callback(dataset.finalize)
+                        last_steps = closing.enter_context(EpisodeArchive(new / OURS))
                     for values in zip(*columns.values(), strict=True):
                         dataset.add_frame(dict(zip(columns, values, strict=True), task=task))
                     dataset.save_episode(parallel_encoding=False)
                     last_steps.add_episode(last_step)
                 except (TypeError, ValueError) as error:
                     raise ValueError(f"episode {number} cannot be stored: {error}") from error
-        if dataset is None:
-            raise ValueError("episodes must contain at least one episode, got none")  # noqa: TRY301 - as above
-        dataset.finalize()
-    except BaseException:
-        if dataset is not None:
-            dataset.meta.metadata_buffer.clear()  # LeRobot would write it when Python deletes the object
-            dataset.finalize()
-        shutil.rmtree(root, ignore_errors=True)
-        raise
+        if not new.exists():
+            raise ValueError("episodes must contain at least one episode, got none")
+        new.replace(root)
 
 
 def from_lerobot(
@@ -105,15 +99,13 @@ def from_lerobot(
 ) -> Iterator[Episode]:
     """Yield the episodes of a local LeRobot dataset of format v3, in the order of their numbers.
 
-    Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. Datasets of other
-    programs have no state after the last action: the last frame of an episode becomes the last state, its
-    action is not used, and the last step has ``truncated`` set. Their observations are dicts of the
-    features ``observation.KEY`` or ``observation.images.KEY``; the key of ``observation.state`` is
-    ``observation``. Files are read, and errors are raised, only while you iterate.
+    Episodes that `to_lerobot` wrote are returned exactly, except for images in videos. In datasets of other
+    programs, episodes are truncated at their last frame, whose action is not used; the observations are the
+    features ``observation.KEY`` (``observation`` for ``observation.state``) and ``observation.images.KEY``.
 
     Args:
         folder: Folder of the dataset.
-        episodes: Numbers (``episode_index``) of the episodes to return. None returns all listed episodes.
+        episodes: Numbers (``episode_index``) of the episodes to return. None returns all episodes.
         achieved_goal: Function from the dict of (F, ...) observations in the F frames of an episode to (F, G)
             achieved goals, for datasets of other programs. The last achieved goal becomes the desired goal.
         compute_reward: Function ``(achieved_goal, desired_goal, info)`` that returns the rewards of all steps
@@ -122,15 +114,12 @@ def from_lerobot(
 
     Raises:
         CorruptFileError: The folder is not a dataset of format v3, a file is missing or damaged, or an
-            episode is not listed, or its frames do not fit its length.
-        ValueError: An episode is not valid, or lacks actions, rewards or goals that are needed;
-            ``on_error`` is not valid; or all episodes were skipped.
+            episode does not exist or lacks frames.
+        ValueError: An episode is not valid, or lacks actions, rewards or goals that are needed.
     """
     root, errors = Path(folder), EpisodeErrors(on_error)
     with as_corrupt(f"{root} cannot be read", Exception):
-        # LeRobotDataset itself would download missing files, read float64 as float32, and take the videos of
-        # other episodes if the numbers of the episodes have gaps.
-        info = utils.load_info(root)
+        info = utils.load_info(root)  # LeRobotDataset would download files, and read float64 as float32
         if not (version := str(info["codebase_version"])).startswith("v3."):
             raise ValueError(f"the dataset must have format v3, got {version}; convert it with LeRobot")
         listed = {row["episode_index"]: row for row in utils.load_episodes(root)}
@@ -138,30 +127,19 @@ def from_lerobot(
         data = utils.load_nested_dataset(root / "data", features).with_format("arrow")
         index = data.select_columns(["episode_index", "frame_index"])[:].to_pandas()
         places = index.sort_values("frame_index").groupby("episode_index").groups  # rows of each episode
-        ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else None
-        unlisted, total = sorted(places.keys() - listed.keys()), info["total_episodes"]
-    if unlisted or len(listed) != total:
-        left_out = f"; the frames of the episodes {unlisted} are left out" if unlisted else ""
-        warn_user(f"{root}/meta/episodes lists {len(listed)} of {total} episodes{left_out}")
-    if ours is None:
-        warn_user(
-            f"{root} does not contain the observations after the last actions. So the last frame of each "
-            "episode is used as its last observation; the action and the reward of this frame are left out. "
-            "All episodes count as truncated."
-        )
+        ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else ()
+    if len(ours) < info["total_episodes"]:
+        cut = "so each episode is truncated, and its last frame is used without its action"
+        warn_user(f"{root} does not contain the observations after the last actions, {cut}")
     numbers = set(listed if episodes is None else episodes)
-    last_steps = (last for number, last in enumerate(() if ours is None else ours) if number in numbers)
+    last_steps = (last for number, last in enumerate(ours) if number in numbers)
     for number in sorted(numbers):
         try:
+            last = next(last_steps, None)
             with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
-                last = next(last_steps, None)
-                if not {number} <= places.keys() & listed.keys() or (ours is not None and last is None):
-                    raise ValueError(f"meta/episodes or {OURS} does not list it, or it has no frames")  # noqa: TRY301 - `as_corrupt` names the file
-                table = data.select(places[number])[:].to_pandas()
-                frames = _read_frames(root, info, table, listed[number])
+                frames = _read_frames(root, info, data.select(places[number])[:].to_pandas(), listed[number])
                 episode = None if last is None else _own_episode(frames, last)
-            if episode is None:  # calls functions of the user, whose errors are not those of a file
-                episode = _other_episode(frames, achieved_goal, compute_reward)
+            episode = episode or _other_episode(frames, achieved_goal, compute_reward)  # calls the user's
         except (TypeError, ValueError) as error:
             errors.handle(error)
         else:
@@ -178,59 +156,49 @@ def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
     columns["next.done"] = columns["next.terminated"] | columns["next.truncated"]
     if flag := flag_name(episode.infos):
         columns["next.success"] = episode.infos[flag].reshape(steps, -1)[:, :1].astype(bool)
-    for path, rows in leaves_by_path(trees).items():
-        name, is_text = _feature(path, rows), rows.dtype.kind == "U" and rows.ndim == 1
-        if name in columns or 0 in rows.shape or not (is_text or rows.dtype.kind in NUMBERS):
-            raise ValueError(
-                f"{path_name(path)} must be numbers or one string per step, and the only entry with the "
-                f"feature {name!r}, got {rows.dtype} of shape {rows.shape[1:]}; rename or remove it"
-            )
-        if steps == 1 and rows.ndim > 2 and not _is_picture(rows):
-            raise ValueError(f"LeRobot cannot store {path_name(path)}, with several axes, of a single step")
-        columns[name] = rows[:steps, None] if rows.ndim == 1 and not is_text else rows[:steps]
+    for name, rows in _by_feature(trees).items():
+        columns[name] = rows[:steps, None] if rows.ndim == 1 and rows.dtype.kind != "U" else rows[:steps]
     return columns, replace(episode, **map_tree(lambda rows: rows[steps - 1 :], trees))
 
 
-def _feature(path: tuple[Any, ...], rows: np.ndarray) -> str:
-    """Return the name of the feature for the array at ``path`` in an episode."""
-    name = ".".join([FEATURES[path[0]], *map(str, path[1:])]).replace("/", ".")
-    if _is_picture(rows):
-        return name.replace("observation", "observation.images", 1)
-    if name in {"observation", "observation.observation"}:
-        return "observation.state"
-    return name.replace("image", "img")  # LeRobot requires three color channels under names with "image"
+def _by_feature(trees: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the arrays of an episode, or of its last step, by the names of their features, in order."""
+    arrays: dict[str, np.ndarray] = {}
+    for path, rows in leaves_by_path(trees).items():
+        name = ".".join([FEATURES[str(path[0])], *map(str, path[1:])]).replace("/", ".")
+        if _describe(rows)["dtype"] == "image":
+            name = name.replace("observation", "observation.images", 1)
+        else:  # LeRobot requires three color channels under names with "image"
+            is_state = name in {"observation", "observation.observation"}
+            name = "observation.state" if is_state else name.replace("image", "img")
+        if name in arrays:
+            raise ValueError(f"two arrays have the feature {name!r}; rename {path_name(path)}")
+        arrays[name] = rows
+    return arrays
 
 
-def _is_picture(rows: np.ndarray) -> bool:
-    return rows.dtype == np.uint8 and rows.ndim == 4 and rows.shape[3] == 3
-
-
-def _describe(rows: np.ndarray, use_videos: bool) -> dict[str, Any]:
+def _describe(rows: np.ndarray, use_videos: bool = False) -> dict[str, Any]:
     """Return LeRobot's description of a feature."""
-    shape, names = rows.shape[1:] or (1,), None
-    kind = "string" if rows.dtype.kind == "U" else rows.dtype.name
-    if _is_picture(rows):
+    shape, kind, names = rows.shape[1:] or (1,), rows.dtype.name, None
+    if kind == "uint8" and len(shape) == 3 and shape[2] == 3:
         kind = "video" if use_videos and shape[0] % 2 == shape[1] % 2 == 0 else "image"
         names = ["height", "width", "channels"]
-    return {"dtype": kind, "shape": shape, "names": names}
+    return {"dtype": "string" if rows.dtype.kind == "U" else kind, "shape": shape, "names": names}
 
 
 def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.ndarray]:
-    """Return the arrays of an episode by feature; raise ValueError unless it has all frames."""
-    index, fps = np.arange(row["length"]), info["fps"]
-    if not np.array_equal(table["frame_index"], index):
-        absent = sorted({*index.tolist()} - {*table["frame_index"]})
-        found = f"{len(table)} frames, without {absent}" if absent else f"{len(table)} frames"
-        raise ValueError(f"frame_index must be 0 to {len(index) - 1} in order, got {found}")
-    if not np.allclose(table["timestamp"], index / fps, rtol=1e-6, atol=0.5 / fps):
-        raise ValueError(f"the timestamps must be frame_index / {fps}, got {table['timestamp'].tolist()}")
+    """Return the arrays of an episode by feature; ``row`` describes the episode in meta/episodes."""
+    length, fps, times = row["length"], info["fps"], table["timestamp"].to_numpy(np.float64)
+    if (index := table["frame_index"].tolist()) != [*range(length)]:
+        raise ValueError(f"frame_index must be 0 to {length - 1}, got {len(index)} frames: {index}")
+    if not np.allclose(times, np.arange(length) / fps, rtol=1e-6, atol=0.5 / fps):
+        raise ValueError(f"the timestamps must be frame_index / {fps}, got {times.tolist()}")
     frames = {}
     for name, feature in info["features"].items():
         if feature["dtype"] == "video":
             place = {each: row[f"videos/{name}/{each}"] for each in ("chunk_index", "file_index")}
             path = root / info["video_path"].format(video_key=name, **place)
-            times = row[f"videos/{name}/from_timestamp"] + index / fps
-            blocks = np.split(times, range(BLOCK, len(times), BLOCK))
+            blocks = np.split(row[f"videos/{name}/from_timestamp"] + times, range(BLOCK, len(times), BLOCK))
             parts = [decode_video_frames(path, each.tolist(), 0.5 / fps, "pyav") for each in blocks]
             frames[name] = np.concatenate([(255 * part).round().byte().permute(0, 2, 3, 1) for part in parts])
         elif feature["dtype"] == "image":
@@ -244,14 +212,10 @@ def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.nd
 
 def _own_episode(frames: dict[str, np.ndarray], last: Episode) -> Episode:
     """Return an episode that `to_lerobot` wrote, given its last step."""
-    arrays, trees = [], {name: getattr(last, name) for name in FEATURES}
-    for path, ends in leaves_by_path(trees).items():
-        rows = frames[_feature(path, ends)].reshape(-1, *ends.shape[1:])
-        if not _is_picture(ends) and rows[-1:].astype(ends.dtype).tobytes() != ends[:1].tobytes():
-            raise ValueError(f"{path_name(path)} of its last frame differs from {OURS}; remove that folder")
-        arrays.append(np.concatenate([rows, ends[1:]], dtype=None if ends.dtype.kind == "U" else ends.dtype))
-    in_order = iter(arrays)
-    return replace(last, **map_tree(lambda _: next(in_order), trees))
+    trees = {name: getattr(last, name) for name in FEATURES}
+    named = _by_feature(trees).items()
+    arrays = (np.concatenate([frames[name].reshape(-1, *ends.shape[1:]), ends[1:]]) for name, ends in named)
+    return replace(last, **map_tree(lambda _: next(arrays), trees))
 
 
 def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_reward: Any) -> Episode:
@@ -259,20 +223,16 @@ def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_re
     observations: dict[str, np.ndarray] = {}
     for name in [name for name in frames if name.startswith("observation.")]:
         key = name.removeprefix("observation.").removeprefix("images.")
-        key = "observation" if name == "observation.state" else key
-        if key in observations:
-            raise ValueError(f"two features have the key {key!r}; rename {name}")
-        observations[key] = frames[name]
+        observations["observation" if name == "observation.state" else key] = frames[name]
     if achieved_goal is not None:
         achieved = np.asarray(achieved_goal(observations))
         desired = np.broadcast_to(achieved[-1], achieved.shape)
         observations |= {"achieved_goal": achieved, "desired_goal": desired}
-    elif compute_reward is not None and "achieved_goal" not in observations:
-        raise ValueError("compute_reward needs goals, but the dataset has none; pass achieved_goal= too")
     rewards = compute_reward or frames.get("next.reward")
-    if "action" not in frames or rewards is None:
-        absent = "'action'" if "action" not in frames else "'next.reward'; pass compute_reward="
-        raise ValueError(f"the dataset must have the feature {absent}, got only {list(frames)}")
+    has_goals = compute_reward is None or "achieved_goal" in observations
+    if rewards is None or not has_goals or "action" not in frames:
+        fix = "pass compute_reward=, and achieved_goal= if there are no goals"
+        raise ValueError(f"actions, rewards or goals are missing, got only {list(frames)}; {fix}")
     episode = Episodes.from_arrays(observations, frames["action"], rewards)[0]
     success = frames.get("next.success")
     return episode if success is None else replace(episode, infos={"is_success": success.reshape(-1)[:-1]})

@@ -15,6 +15,7 @@ from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer
 from ray.rllib.utils.replay_buffers.base import ReplayBufferInterface
 from ray.rllib.utils.spaces.space_utils import batch as stack
 
+from her_wrappers.data.infos import missing_info
 from her_wrappers.data.spaces import leaf_spaces
 from her_wrappers.goals.interface import require_goal_space
 from her_wrappers.recording.episode import Episode
@@ -23,8 +24,6 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.saving import load_same, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
     from her_wrappers.data.trees import Tree
@@ -106,25 +105,9 @@ def _as_arrays(values: Any) -> Tree:
     return stack(values) if isinstance(values, list) else values
 
 
-def _is_continued(before: Tree, after: Tree) -> bool:
-    """Whether the first observation of ``after`` equals the last observation of ``before``."""
-    pairs = zip(tree.flatten(before), tree.flatten(after), strict=True)
-    return all(np.array_equal(one[-1], other[0], equal_nan=True) for one, other in pairs)
-
-
 def joined(trees: list[Any]) -> Any:
     """Return one tree whose leaves are the leaves of all ``trees``, concatenated along the first axis."""
     return tree.map_structure(lambda *parts: np.concatenate(parts), *trees)
-
-
-def _info_column(key: str, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    for info in infos:
-        if key not in info:
-            raise ValueError(
-                f"info_keys contains {key!r}, but the info of a step has only the keys {sorted(info)}; "
-                f"remove {key!r} from info_keys, or let step() return it"
-            )
-    return np.stack([np.asarray(info[key]) for info in infos])
 
 
 class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLlib has no annotations
@@ -163,8 +146,10 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         **options: Any,
     ) -> None:
         self._env, self._num_envs, self._gamma = env, num_envs, gamma
-        self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
-        self.her_buffer = HindsightReplayBuffer.for_env(env, **self._options)
+        self._has_priorities = options.get("prioritized") is not None
+        self.her_buffer = HindsightReplayBuffer.for_env(
+            env, buffer_size=capacity, n_steps=n_step, gamma=gamma, **options
+        )
         self._inputs = NetworkInputs(self.her_buffer.observation_space)
         # By id of an open episode: the step at which its next chunk begins, and its chunks, each of which
         # is a tuple of observations, actions, rewards and infos.
@@ -203,13 +188,18 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             return
         next_step, chunks = self._open.pop(chunk.id_, (chunk.t_started, []))
         observations = _as_arrays(chunk.get_observations())
-        if chunks and not (next_step == chunk.t_started and _is_continued(chunks[-1][0], observations)):
-            ended.append(_as_episode(chunks))  # RLlib dropped the chunk between them
+        if chunks and next_step != chunk.t_started:  # RLlib dropped the chunk between them
+            ended.append(_as_episode(chunks))
             chunks = []
         if chunks:  # a chunk begins with the last observation of the previous one
             observations = tree.map_structure(lambda rows: rows[1:], observations)
         actions, rewards = _as_arrays(chunk.get_actions()), np.asarray(chunk.get_rewards(), np.float64)
-        infos = {key: _info_column(key, chunk.get_infos()[1:]) for key in self.her_buffer.info_keys}
+        infos = {}
+        for key in self.her_buffer.info_keys:
+            for t, info in enumerate(found := chunk.get_infos()[1:]):
+                if key not in info:
+                    raise ValueError(missing_info(key, f"at step {chunk.t_started + t}", sorted(info)))
+            infos[key] = np.stack([np.asarray(info[key]) for info in found])
         chunks.append((observations, actions, rewards, infos))
         if chunk.is_done:
             ended.append(_as_episode(chunks, terminated=chunk.is_terminated, truncated=chunk.is_truncated))
@@ -227,9 +217,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
 
     def sample(
         self,
-        num_items: int | None = None,
+        num_items: int,
         *,
-        batch_length_T: int | None = None,  # noqa: N803 - RLlib's name
         beta: float | None = None,
         **kwargs: Any,
     ) -> list[SampledTransitions]:
@@ -237,7 +226,6 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
 
         Args:
             num_items: Number of transitions, B.
-            batch_length_T: Must be 0 or None, since sequences for recurrent networks are not supported.
             beta: Exponent of the importance weights of this batch; by default ``prioritized.beta``.
             **kwargs: Ignored; RLlib passes arguments of its own buffers.
 
@@ -245,14 +233,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
             A list with one batch, which the learner connector converts to tensors.
 
         Raises:
-            ValueError: No episode is complete, ``num_items`` is None or below 1, or ``batch_length_T`` is
-                above 0.
+            ValueError: No episode is complete, or ``num_items`` is below 1.
         """
-        if num_items is None:
-            raise ValueError("sample() got num_items=None; pass the number of transitions as num_items=")
-        if batch_length_T:
-            fix = "use networks without an LSTM, because sample() returns single steps, not sequences"
-            raise ValueError(f"batch_length_T must be 0 or None, got {batch_length_T}; {fix}")
         batch = self.last_batch = self.her_buffer.sample(num_items, beta)
         columns = {
             Columns.OBS: self._inputs(batch.observations, num_items),
@@ -276,7 +258,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         Raises:
             ValueError: ``priorities`` does not have one value for each transition of the batch.
         """
-        if self._options.get("prioritized") is not None and self.last_batch is not None:
+        if self._has_priorities and self.last_batch is not None:
             self.her_buffer.update_priorities(self.last_batch.index, np.abs(priorities))
 
     def get_metrics(self) -> dict[str, Any]:
@@ -299,13 +281,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
 
         Raises:
             CorruptFileError: The state is damaged.
-            ValueError: The saved buffer has other spaces or options, or the state does not contain a buffer.
+            ValueError: The saved buffer has other spaces or options.
         """
-        if "hindsight" not in state:
-            fix = "pass a state that get_state() of a HerEpisodeReplayBuffer returned"
-            raise ValueError(
-                f"state must have the keys 'hindsight' and 'unfinished', got {sorted(state)}; {fix}"
-            )
         self.her_buffer = load_same(self.her_buffer, state["hindsight"])
         self.her_buffer.add_episodes([Episode(**attributes) for attributes in state["unfinished"]])
         self._open, self.last_batch = {}, None

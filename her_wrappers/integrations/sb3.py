@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.functions import batched_terminated
 from her_wrappers.goals.interface import find_function, require_goal_space, require_own_goals
 from her_wrappers.recording.sinks import NotFiniteError
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.goal_selection import GoalMixture
-from her_wrappers.replay.options import REMOVED, Demonstrations
-from her_wrappers.support.arguments import removed_arguments
+from her_wrappers.replay.options import Demonstrations
 from her_wrappers.support.user_warning import warn_user
 
 try:
@@ -56,16 +54,7 @@ if TYPE_CHECKING:
     from her_wrappers.replay.goal_selection import GoalSelection
     from her_wrappers.replay.relabeling import BatchFunction, TerminationMode
 
-__all__ = ["FORMER_ARGUMENTS", "GoalSelectionStrategy", "HerReplayBuffer"]
-
-FORMER_ARGUMENTS = {
-    "online_sampling": "leave it out: goals are always sampled when a batch is sampled",
-    "max_episode_length": "leave it out: episodes have any length up to buffer_size / n_envs",
-    "env_info": "pass copy_info_dict=True to give compute_reward the infos of the steps",
-    "wrapped_env": "pass the environment whose compute_reward is called as env=; SB3's algorithms pass it",
-    "resample_achieved_goals": REMOVED["resample_achieved_goals"][1],
-}
-"""Arguments of older versions of SB3 and stable-baselines, each with advice for the error message."""
+__all__ = ["GoalSelectionStrategy", "HerReplayBuffer"]
 
 
 class HerReplayBuffer(sb3.HerReplayBuffer):
@@ -123,9 +112,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         >>> model = SAC("MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer)
     """
 
-    _warned_of_length = False
-
-    @removed_arguments("HerReplayBuffer", FORMER_ARGUMENTS)
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
         buffer_size: int,
@@ -162,19 +148,17 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         known: Any = KEY_TO_GOAL_STRATEGY
         self.goal_selection_strategy = known.get(choice, choice) if isinstance(choice, str) else choice
         self.her_ratio = sum(each.share for each in GoalMixture(choice, n_sampled_goal).components)
-        self._infos = RecordedInfos(n_envs) if copy_info_dict else None
+        self._infos = RecordedInfos() if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
-        self._warned_of_infos = False
         inner: Any = None if env is None else env.unwrapped
         first = inner.envs[0] if isinstance(inner, DummyVecEnv) else None
-        if self.her_ratio > 0:
-            if first is not None:
-                require_own_goals(observation_space, first)
-            elif isinstance(inner, SubprocVecEnv):
-                spaces_only = gym.Env()
-                spaces_only.observation_space = inner.get_attr("observation_space", [0])[0]
-                require_own_goals(observation_space, spaces_only)
+        inside: Any = first
+        if isinstance(inner, SubprocVecEnv):
+            inside = gym.Env()
+            inside.observation_space = inner.get_attr("observation_space", [0])[0]
+        if self.her_ratio > 0 and inside is not None:
+            require_own_goals(observation_space, inside)
         compute_terminated: GoalFunction | None = None
         if termination == "recompute":
             self._require_env()
@@ -220,7 +204,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             except (KeyError, TypeError, ValueError) as error:
                 cause = f"{type(error).__name__}: {error}"
                 raise ValueError(f"demonstration {number} does not fit the spaces of env: {cause}") from error
-            infos = {} if self._infos is None else {STEP: self._infos.keep_for_ever(episode)}
+            infos = {}
+            if self._infos is not None:
+                rows = [{key: rows[t] for key, rows in episode.infos.items()} for t in range(len(episode))]
+                infos[STEP] = self._infos.keep(rows)
             episodes.append(replace(read, infos=infos))
         return replace(demonstrations, episodes=episodes)
 
@@ -258,15 +245,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
             self._store(begun, [False] * len(begun))
             self._open.begin(begun, states)
         ended = np.asarray(done).tolist()
-        if self._infos is not None and not self._warned_of_infos:
-            pairs = zip(infos, ended, strict=True)
-            if any(not end and "terminal_observation" in info for info, end in pairs):  # of an earlier step
-                self._warned_of_infos = True
-                warn_user(
-                    "the environment returns the same info dict at every step, so its reset overwrites the "
-                    "info of an episode's last step; wrap each environment in "
-                    "her_wrappers.repairs.CopyObservation"
-                )
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
         self.pos += 1  # SB3's algorithms read `pos` and `full`
@@ -275,10 +253,6 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         lengths = self._open.lengths
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         if over:
-            if not (self._warned_of_length or all(ended[i] for i in over)):
-                self._warned_of_length = True
-                got = f"buffer_size / n_envs = {self.buffer_size} steps"
-                warn_user(f"an episode is longer than {got}, so it is truncated; increase buffer_size")
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
             flags = [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)]
             self._store(over, flags)
@@ -323,36 +297,12 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self.her_buffer.clear()
         self._batches.invalidate()
         self._open = VectorEpisodeBytes(self._shapes)
-        if self._infos is not None:
-            self._infos = RecordedInfos(self.n_envs)
         super().reset()
 
     @property
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
         """A new empty dict: SB3's ``learn`` may set an item of ``dones``, which this buffer does not need."""
         return {}
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"HerReplayBuffer has no attribute {name!r} (it stores whole episodes instead of the arrays of "
-            "SB3's class); use buffer.her_buffer.episodes() or buffer.sample()"
-        )
-
-    def set_env(self, env: VecEnv) -> None:
-        """Set the environment that computes rewards, for example after the buffer was loaded from a file.
-
-        Raises:
-            ValueError: ``env`` has another number of environments or other observations than the buffer, or
-                the buffer has an environment already.
-        """
-        given: Any = (self.observation_space, env.observation_space)
-        mine, other = (SpaceSpec.of("observation", space) for space in given)
-        if env.num_envs != self.n_envs or not mine.same_arrays(other):
-            raise ValueError(
-                f"env must have {self.n_envs} environments with the space {self.observation_space}, as "
-                f"the buffer has, got {env.num_envs} with {env.observation_space}; make a new buffer"
-            )
-        super().set_env(env)
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
         """Close and store the open episodes of ``envs``; the arguments are those of `_open.finish`."""

@@ -18,7 +18,7 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.values import as_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from her_wrappers.data.infos import Where
     from her_wrappers.recording.episode import Episode
@@ -33,32 +33,23 @@ STEP = "step"
 class RecordedInfos:
     """Stores the info dicts of the steps in the buffer and in open episodes, each under a number."""
 
-    def __init__(self, n_envs: int) -> None:
-        self._n_envs = n_envs
+    def __init__(self) -> None:
         self._next = 0
         self._by_step: dict[int, dict[str, Any]] = {}
         self._stored: deque[int] = deque()
 
-    def keep(self, infos: Iterable[Mapping[str, Any]]) -> np.ndarray:
-        """Store copies of the N infos of a step; return the number under which each is stored, (N,) int64."""
-        steps = np.arange(self._next, self._next + self._n_envs)
-        self._next += self._n_envs
+    def keep(self, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
+        """Store copies of n infos; return the number under which each is stored, (n,) int64."""
+        steps = np.arange(self._next, self._next + len(infos))
+        self._next += len(infos)
         self._by_step.update(zip(steps.tolist(), map(copy_tree, infos), strict=True))
         return steps
 
-    def keep_for_ever(self, episode: Episode) -> np.ndarray:
-        """Store the infos of a demonstration of T steps; return the numbers of its infos, (T,) int64.
-
-        These numbers are -2 or less, since infos of other steps have numbers from 0, and -1 means
-        that the info is missing. Infos of demonstrations are never evicted.
-        """
-        steps = np.arange(len(episode)) + min([-1, *self._by_step]) - len(episode)
-        rows = ({key: column[t] for key, column in episode.infos.items()} for t in range(len(episode)))
-        self._by_step.update(zip(steps.tolist(), map(copy_tree, rows), strict=True))
-        return steps
-
     def evict(self, episodes: Episodes, count: int) -> None:
-        """Drop the infos of evicted steps after ``episodes`` were stored; ``count`` infos remain."""
+        """Drop the infos of evicted steps after ``episodes`` were stored; ``count`` infos remain.
+
+        Infos of demonstrations are never evicted, since their episodes are not given to this method.
+        """
         self._stored.extend(episodes.infos[STEP].tolist())
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]

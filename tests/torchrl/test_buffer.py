@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import her_envs
-from her_wrappers import Priority
+from her_wrappers import NotFiniteError, Priority
 from her_wrappers.conformance import check_replay
-from tests.support.reusing import KEPT, Reusing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 pytest.importorskip("torchrl", reason="torchrl is missing: the extra torchrl")
@@ -106,24 +105,6 @@ def test_episodes_of_a_collector_are_stored_completely(num_envs, frames):
     assert len(buffer) == num_envs * 50 * (600 // num_envs // 50)
 
 
-@pytest.mark.parametrize("kept", KEPT)
-def test_an_environment_that_reuses_its_arrays_is_noticed(kept):
-    """`Collector` copies the states of a single environment only when it returns the data."""
-    buffer = HindsightTensorDictReplayBuffer.for_env(Reusing(), buffer_size=5000, seed=0)
-    with pytest.warns(UserWarning, match="reuse its arrays.*CopyObservation"):
-        [buffer.extend(data) for data in collector(lambda: GymWrapper(Reusing(kept)), 90)]
-
-
-@pytest.mark.parametrize("num_envs", [1, 3])
-def test_an_environment_with_new_arrays_gives_no_warning(num_envs):
-    buffer = HindsightTensorDictReplayBuffer.for_env(Reusing(), buffer_size=5000, seed=0)
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        for data in collector(lambda: GymWrapper(Reusing()), 90, num_envs):
-            buffer.extend(data)
-    assert not [each for each in found if "arrays" in str(each.message)]
-
-
 def test_a_collector_writes_into_the_buffer():
     buffer = make_buffer()
     for data in collector(reach, 100, replay_buffer=buffer):
@@ -154,26 +135,17 @@ def test_batches_have_the_entries_and_shapes_of_a_collector():
         assert batch[key].dtype == data[key].dtype, key
 
 
-def test_an_episode_may_come_in_parts():
+def test_an_episode_may_come_in_parts_and_rows_are_separate_environments():
     buffer = counting_buffer()
-    whole = episode(7)
+    whole = torch.stack([episode(7), episode(7, first=100)])
     for begin, end in ((0, 2), (2, 3), (3, 7)):
         assert len(buffer) == 0
-        buffer.extend(whole[begin:end])
-    assert lengths(buffer) == [7]
+        buffer.extend(whole[:, begin:end])
+    first = [each.observations["observation"][0, 0] for each in buffer.her_buffer.episodes()]
+    assert (lengths(buffer), first) == ([7, 7], [0, 100])
     for step in episode(3, first=50).unbind(0):
         buffer.add(step)
-    assert lengths(buffer) == [7, 3]
-
-
-def test_rows_without_trajectory_ids_are_separate_environments():
-    buffer = counting_buffer()
-    whole = torch.stack([episode(6), episode(6, first=100)])
-    buffer.extend(whole[:, :2])
-    buffer.extend(whole[:, 2:])
-    assert lengths(buffer) == [6, 6]
-    first = [each.observations["observation"][0, 0] for each in buffer.her_buffer.episodes()]
-    assert first == [0, 100]
+    assert lengths(buffer) == [7, 7, 3]
 
 
 def test_trajectory_ids_join_the_parts_of_an_episode_in_any_order():
@@ -226,11 +198,8 @@ def test_priorities_change_the_sampling_frequency():
     sampled = buffer.sample(200)
     assert (sampled["index"] == first).float().mean() > 0.9
     assert sampled["priority_weight"].shape == (200,)
-
-
-def test_without_priorities_updating_them_does_nothing():
-    buffer = filled()
-    buffer.update_tensordict_priority(buffer.sample(4))
+    without = filled()
+    without.update_tensordict_priority(without.sample(4))  # does nothing
 
 
 def test_n_step_batches_have_the_number_of_steps():
@@ -253,39 +222,16 @@ def test_keys_can_differ_from_those_of_torchrl():
     assert batch["next", "agent", "reward"].shape == (8, 1)
 
 
-FUNCTIONS = {
-    "compute_reward": lambda achieved, desired, info: np.full(len(achieved), 7.0),
-    "reward_fn": lambda batch: np.full(len(batch.rewards), 8.0),
-    "compute_terminated": lambda achieved, desired, info: np.ones(len(achieved), np.bool_),
-    "termination": lambda achieved, desired, info: np.ones(len(achieved), np.bool_),
-    "goal_selection_strategy": lambda t, length, rng: np.minimum(t + 1, length),
-}
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_loaded_buffer_has_the_functions_that_the_constructor_got(name, tmp_path):
-    buffer, loaded = (make_buffer(**{name: FUNCTIONS[name]}) for _ in range(2))
+def test_a_loaded_buffer_has_the_functions_of_the_constructor_and_the_same_options(tmp_path):
+    options = {"reward_fn": lambda batch: np.full(len(batch.rewards), 8.0), "termination": "never"}
+    buffer, loaded = make_buffer(**options), make_buffer(**options)
     for data in collector(reach, 100):
         buffer.extend(data)
     buffer.dumps(tmp_path / "buffer.her")
     loaded.loads(tmp_path / "buffer.her")
     assert (buffer.sample(50) == loaded.sample(50)).all()
-
-
-@pytest.mark.parametrize(
-    ("saved", "given"),
-    [
-        ({"gamma": 0.9, "n_steps": 3}, {"n_steps": 3}),
-        ({}, {"prioritized": Priority()}),
-        ({"termination": FUNCTIONS["termination"]}, {}),
-        ({}, {"goal_selection_strategy": FUNCTIONS["goal_selection_strategy"]}),
-    ],
-)
-def test_loading_with_other_options_is_an_error(saved, given, tmp_path):
-    buffer, other = make_buffer(**saved), make_buffer(**given)
-    buffer.dumps(tmp_path / "buffer.her")
     with pytest.raises(ValueError, match="as in the saved buffer"):
-        other.loads(tmp_path / "buffer.her")
+        make_buffer(prioritized=Priority(), **options).loads(tmp_path / "buffer.her")
     with pytest.raises(ValueError, match="this buffer must have the same spaces"):
         make_buffer(FLIP).loads(tmp_path / "buffer.her")
 
@@ -342,6 +288,7 @@ NOT_CONSECUTIVE = {
     "a step of each of N environments": lambda whole: whole[:, 0],
     "steps before environments": lambda whole: whole.transpose(0, 1),
     "a shuffled batch": lambda whole: whole.reshape(-1)[torch.randperm(12)],
+    "single steps by turns": lambda whole: whole.transpose(0, 1).reshape(-1),
 }
 
 
@@ -352,13 +299,6 @@ def test_steps_that_are_not_consecutive_are_an_error(name):
     with pytest.raises(ValueError, match=r"extend\(data.unsqueeze\(-1\)\)"):
         buffer.extend(NOT_CONSECUTIVE[name](whole))
     assert len(buffer) == 0
-
-
-def test_steps_of_two_environments_by_turns_are_an_error():
-    buffer = counting_buffer()
-    buffer.add(episode(6)[0])
-    with pytest.raises(ValueError, match="without trajectory ids"):
-        buffer.add(episode(6, first=100)[0])
 
 
 @pytest.mark.parametrize("terminated", [True, False])
@@ -375,13 +315,13 @@ def test_a_final_state_of_zeros_is_an_error_unless_it_has_the_goal_of_the_episod
     assert lengths(buffer) == [4]
 
 
-def test_nan_in_an_observation_does_not_split_an_episode():
+def test_an_episode_with_nan_in_two_parts_is_rejected_as_one():
     buffer, data = counting_buffer(), episode(6)
     for where in (data, data["next"]):
         where["observation"][:, 0] = float("nan")
     buffer.extend(data[:4])
-    buffer.extend(data[4:])
-    assert lengths(buffer) == [6]
+    with pytest.raises(NotFiniteError, match="at step 0"):
+        buffer.extend(data[4:])
 
 
 @pytest.mark.parametrize(
@@ -397,13 +337,6 @@ def test_a_transform_of_rewards_is_noticed(transform):
 def test_a_collector_with_workers_cannot_write_into_the_buffer():
     with pytest.raises(NotImplementedError, match="HindsightTensorDictReplayBuffer cannot be shared"):
         MultiSyncCollector([reach], None, frames_per_batch=10, total_frames=10, replay_buffer=make_buffer())
-
-
-def test_extend_returns_no_index_of_which_priorities_could_be_set():
-    buffer = counting_buffer(prioritized=Priority())
-    with pytest.raises(ValueError, match=r"extend\(\) returns no index, since HindsightTensorDict"):
-        buffer.update_priority(buffer.extend(episode(4)), torch.ones(4))
-    buffer.update_priority(buffer.sample(5)["index"], torch.ones(5))
 
 
 @pytest.mark.parametrize(

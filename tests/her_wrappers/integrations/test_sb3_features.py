@@ -166,11 +166,10 @@ def test_float64_observations_are_rounded_to_the_float32_of_their_space():
     assert buffer.sample(1).observations["observation"].dtype == torch.float32
 
 
-def test_the_arrays_of_sb3_are_not_allocated():
-    buffer = make_buffer(1000)
-    for name in ("observations", "next_observations", "actions", "rewards", "timeouts", "infos"):
-        with pytest.raises(AttributeError, match=f"has no attribute '{name}'.*her_buffer.episodes"):
-            getattr(buffer, name)
+def test_an_episode_longer_than_the_buffer_is_truncated():
+    buffer = make_buffer(size=3)
+    add(buffer, [counting_episode(0, 8)])
+    assert [len(episode) for episode in buffer.her_buffer.episodes()] == [2]
 
 
 def test_batches_are_on_the_device_of_the_buffer():
@@ -214,3 +213,14 @@ def test_without_relabeling_the_environment_computes_nothing():
     buffer = filled(env=Counts, n_sampled_goal=0)
     assert buffer.sample(20).dones.any()
     assert not calls
+
+
+@pytest.mark.filterwarnings("ignore:step .* of an episode has the reward")
+def test_a_reward_function_gets_the_actions_of_the_environment():
+    class Wide(Rewards):
+        action_space = spaces.Box(0, 4, ACTIONS.shape, np.float32)
+
+    given = []
+    buffer = filled(env=Wide, reward_fn=lambda batch: given.append(batch.actions) or 0 * batch.rewards)
+    stored = buffer.her_buffer.sample(100).actions
+    np.testing.assert_allclose(given[-1] / 2 - 1, stored[: len(given[-1])], atol=1e-6)

@@ -146,22 +146,3 @@ def test_a_reward_function_gets_the_layout_of_the_environment_and_replaces_compu
     reached = rows_of(after["achieved_goal"]) == rows_of(after["desired_goal"])
     np.testing.assert_array_equal(batch.rewards, reached - 1.0)
     assert all(each.ndim == 1 and set(each) <= {0, 1} for each in actions)
-
-
-def test_a_reward_function_gets_the_actions_of_the_environment():
-    given = []
-    env = gym.wrappers.RescaleAction(
-        gym.make("her_envs/PointReach-v0", max_steps=5), np.float32(0), np.float32(4)
-    )
-
-    def reward_fn(batch):
-        given.append(batch.actions)
-        goals = [batch.next_observations[key] for key in ("achieved_goal", "desired_goal")]
-        return env.unwrapped.compute_reward(*goals, {})
-
-    options = {"reward_fn": reward_fn, "termination": "never"}
-    model = model_of(sb3.SAC, env, replay_buffer_kwargs=options, learning_starts=10**6)
-    batch = model.learn(60).replay_buffer.her_buffer.sample(100)
-    scaled = 2 * given[-1] / 4 - 1
-    np.testing.assert_allclose(scaled, batch.actions[: len(scaled)], atol=1e-6)
-    assert given[-1].max() > 2

@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
-from stable_baselines3.common.envs import BitFlippingEnv
 
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import counting_episode
@@ -55,12 +54,6 @@ def test_a_step_that_does_not_fit_raises_and_nothing_is_added(change, message):
     assert [len(episode) for episode in buffer.her_buffer.episodes()] == [5]
 
 
-def test_an_argument_of_former_versions_raises_and_names_the_replacement():
-    options = {"replay_buffer_class": HerReplayBuffer, "replay_buffer_kwargs": {"env_info": True}}
-    with pytest.raises(TypeError, match=r"has no argument 'env_info'.*copy_info_dict=True"):
-        sb3.DQN("MultiInputPolicy", BitFlippingEnv(4), **options)
-
-
 @pytest.mark.parametrize("copies", [False, True])
 def test_an_episode_with_an_invalid_number_does_not_take_others_with_it(copies):
     buffer = make_buffer(n_envs=4, copy_info_dict=copies, seed=0)
@@ -77,21 +70,3 @@ def test_an_episode_with_an_invalid_number_does_not_take_others_with_it(copies):
 def test_demonstrations_of_another_type_are_an_error_of_the_core_buffer():
     with pytest.raises(TypeError, match=r"demonstrations must be None or Demonstrations\(episodes\)"):
         make_buffer(demonstrations=[1])
-
-
-def test_an_episode_that_is_cut_by_the_size_gives_one_warning():
-    buffer = make_buffer(size=3)
-    with pytest.warns(UserWarning, match="longer than buffer_size / n_envs = 3") as caught:
-        add(buffer, [counting_episode(0, 8)])
-    assert len(caught) == 1
-    add(make_buffer(size=3), [counting_episode(0, 3)])
-
-
-def test_a_loaded_buffer_refuses_another_environment():
-    buffer = make_buffer()
-    loaded = copy.deepcopy(buffer)
-    with pytest.raises(ValueError, match=r"env must have 1 environments .*, got 2"):
-        loaded.set_env(make_buffer(n_envs=2).env)
-    with pytest.raises(ValueError, match="env must have 1 environments"):
-        loaded.set_env(sb3.DQN("MultiInputPolicy", BitFlippingEnv(n_bits=3, continuous=False)).env)
-    loaded.set_env(buffer.env)
