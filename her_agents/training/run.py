@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ import torch
 
 import her_envs
 from her_agents.algorithms.base import require_finite
-from her_agents.algorithms.registry import choose_algorithm, choose_clipping, make_agent, resolve_auto
+from her_agents.algorithms.registry import choose_algorithm, choose_clipping, choose_device, make_agent
 from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, evaluate_simulator, success_key
 from her_agents.training.logs import Row
@@ -254,8 +254,8 @@ def open_run(
         )
     first_env = make_single_env(config, env)
     spaces = goal_spaces(first_env)
-    config = resolve_auto(choose_algorithm(config, first_env), spaces[0])[0]
-    config = choose_clipping(config, first_env)
+    config = choose_clipping(choose_algorithm(config, first_env), first_env)
+    config = replace(config, device=choose_device(config, spaces[0])[0])
     torch.set_num_threads(config.threads)
     if agent is None or isinstance(agent, type):
         agent = make_agent(config, *spaces, agent=own_class)

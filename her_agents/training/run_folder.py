@@ -57,7 +57,7 @@ class RunFolder:
         """
         saved = load_checkpoint(self._latest)
         before = make_config(saved["config"]).as_dict()
-        chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets", "precision")
+        chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets")
         names = [name for name in chosen if getattr(config, name) in {None, "auto"}]
         if before["on_device"]:
             names += ["on_device", "num_envs", "device"]  # chosen by the simulator
