@@ -81,7 +81,6 @@ def train(
     config: Config,
     *,
     env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
-    eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     agent: Agent | type[Agent] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -100,7 +99,6 @@ def train(
         env: Function that makes the environment, used instead of ``config.env``, which is then only a name
             in messages. A `GoalSimulator` is also accepted and, with ``num_envs=1`` and ``workers=0``, a
             `gymnasium.Env`. Both are used for evaluations too, and are not closed.
-        eval_env: Another environment for the evaluations, like ``env``.
         agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
             subclass is also accepted.
         folder: Folder of logs and checkpoints; None writes no files.
@@ -140,7 +138,7 @@ def train(
     files = None if folder is None else RunFolder(Path(folder))
     with ExitStack() as stack:
         workers = {"backend": backend, "address": address, "timeout": timeout}
-        options = {"env": env, "eval_env": eval_env, "agent": agent, **workers}
+        options = {"env": env, "agent": agent, **workers}
         run = _begin(config, files, resume=resume, **options)
         stack.enter_context(closing(run))
         interrupted = stack.enter_context(interrupt_flag())

@@ -31,7 +31,7 @@ from her_agents.algorithms.registry import choose_algorithm, choose_clipping, ch
 from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, evaluate_simulator, success_key
 from her_agents.training.logs import Row
-from her_agents.training.sources import SimulatorSource, make_single_env, open_source
+from her_agents.training.sources import make_single_env, open_source
 from her_agents.training.updates import Updates, new_meter, not_clippable, require_clippable
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
@@ -232,7 +232,6 @@ def open_run(
     *,
     env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     agent: Agent | type[Agent] | None = None,
-    eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     **workers: Any,
 ) -> Run:
     """Return a `Run` with its agent, source of episodes and replay buffer.
@@ -266,11 +265,7 @@ def open_run(
             require_clippable(reward)
     options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "saved": saved}
     source = open_source(config, first_env, flag, **options, **workers)
-    if eval_env is None:
-        return Run(config, source, agent, first_env)
-    if not isinstance(source, SimulatorSource):
-        first_env.close()
-    return Run(config, source, agent, make_single_env(config, eval_env))
+    return Run(config, source, agent, first_env)
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:
