@@ -36,7 +36,8 @@ from benchmarks.result_page import Benchmark, Grid
 from benchmarks.timing import Timing, Workload, measure
 from her_agents.algorithms.registry import ALGORITHMS
 from her_agents.training.config import Config
-from her_agents.training.updates import Updates, new_meter
+from her_agents.training.logs import Meter
+from her_agents.training.updates import Updates
 from her_wrappers import DeviceReplayBuffer, HindsightReplayBuffer
 
 gym.register_envs(her_envs)
@@ -113,7 +114,7 @@ def workload(case: Case, name: str, device: str) -> Workload:
         updates_in_graph="always" if name == GRAPH else "never",
         clip_targets=False,
     )
-    updates = Updates(agent, buffer, config, new_meter(config))
+    updates = Updates(agent, buffer, config, Meter())
 
     def run(calls: int) -> None:
         torch.set_num_threads(1 if on_gpu else int(name))

@@ -30,9 +30,9 @@ from her_agents.algorithms.base import require_finite
 from her_agents.algorithms.registry import choose_algorithm, choose_clipping, choose_device, make_agent
 from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, evaluate_simulator, success_key
-from her_agents.training.logs import Row
+from her_agents.training.logs import Meter, Row
 from her_agents.training.sources import make_single_env, open_source
-from her_agents.training.updates import Updates, new_meter, not_clippable, require_clippable
+from her_agents.training.updates import Updates, not_clippable, require_clippable
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.goals.action_masks import valid_action
@@ -82,7 +82,7 @@ class Run:
         self.counts = Counts()
         self.history: list[Row] = []
         self._evaluation_env = env
-        self._meter = new_meter(config)
+        self._meter = Meter()
         self._updates = Updates(agent, source.buffer, config, self._meter)
         self._actor = agent  # which acts in the source
         if config.real:  # a copy, since a thread updates the agent while the robot moves

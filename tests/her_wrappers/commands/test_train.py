@@ -27,7 +27,7 @@ def test_checks_trains_and_prints_the_folder(reach):
     out, output = reach
     assert "Goal interface of her_envs/PointReach-v0: 0 errors" in output
     assert "epoch   2 |       216 steps | success" in output
-    assert "goal_age" in output
+    assert "relabeled_success" in output
     assert f"checkpoints and logs in {out}" in output
     assert f"Watch it: her watch {out / 'best.pt'}" in output
     assert {"best.pt", "latest.pt", "progress.csv", "config.json"} <= {path.name for path in out.iterdir()}
