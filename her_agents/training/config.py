@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from her_wrappers.goals.environments import absolute_name
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 from her_wrappers.support.arguments import removed_arguments, require_keys
 
-REMOVED: dict[str, tuple[tuple[Any, ...], str]] = {
+REMOVED: dict[str, tuple[Container[Any], str]] = {
     "tensor_functions": (
         (False,),
         "compute_reward and compute_terminated get NumPy arrays, and each batch is copied to the device",
     ),
     "precision": (("float32", "bf16"), "call torch.set_float32_matmul_precision before the run"),
+    "history_every": (range(1000), "copy best.pt or latest.pt in on_epoch of train()"),
 }
 """Removed options: values that are ignored, since saved configs contain them, and advice for the error."""
 
@@ -107,8 +108,6 @@ class Config:
     """Epochs between evaluations; 0 for none. By default 1, and 0 for a real robot."""
     save_every: int = 1
     """Epochs between writes of latest.pt, the checkpoint for resuming."""
-    history_every: int = count(10)
-    """Epochs between the checkpoints history/epoch_<n>.pt, which are never deleted; 0 writes none."""
     info_keys: tuple[str, ...] = ()
     """Keys of the infos that compute_reward and compute_terminated read."""
     use_keys: tuple[str, ...] = ()
