@@ -144,6 +144,5 @@ def make_agent(
         seed=config.seed,
         device=device or config.device,
         use_keys=config.use_keys,
-        critic_keys=config.critic_keys,
         **config.agent,
     )
