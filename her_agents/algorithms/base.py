@@ -247,8 +247,8 @@ class Agent:
         target = self.as_tensor(batch.rewards) + self.as_tensor(batch.discounts) * next_value
         return target.clamp(*self._bounds)
 
-    def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the 0-d mean of weights * (values - target)**2; store values - target for `td_errors`."""
+    def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the mean of weights * (values - target)**2, 0-d; store the TD errors for `td_errors`."""
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 

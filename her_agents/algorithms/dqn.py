@@ -72,7 +72,7 @@ class DQN(Agent):
         target = self.target_values(batch, next_inputs)
         taken = self.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)
         values = self.network(inputs).gather(1, taken).squeeze(1)
-        loss = self.squared_loss(batch, values, target)
+        loss = self.critic_loss(batch, values, target)
         self.gradient_step(self._optimizer, loss)
         self.update_targets()
         return {"loss": loss.detach(), "q_mean": values.detach().mean()}
