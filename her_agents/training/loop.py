@@ -136,11 +136,18 @@ def train(
             used; or ``tensorboard`` is True, and the package tensorboard is not installed.
     """
     files = None if folder is None else RunFolder(Path(folder))
+    saved, buffer = None, None
+    if resume and files is None:
+        raise ValueError("resume=True needs the folder of the run, got folder=None")
+    if files is not None and resume:
+        config, saved, buffer = files.read_latest(config)
+    elif files is not None:
+        files.require_new()
     with ExitStack() as stack:
         workers = {"backend": backend, "address": address, "timeout": timeout}
-        options = {"env": env, "agent": agent, **workers}
-        run = _begin(config, files, resume=resume, **options)
-        stack.enter_context(closing(run))
+        run = stack.enter_context(closing(open_run(config, buffer, env=env, agent=agent, **workers)))
+        if files is not None and saved is not None:
+            run.load_state_dict(files.path / "latest.pt", saved)
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)  # also if `open` fails after it locked the folder
@@ -172,20 +179,6 @@ def _progress_note(run: Run, files: RunFolder | None) -> str:
         return note
     where = "with all its episodes" if run.config.real else "after its latest evaluation"
     return f"{note}; `her train --resume {files.path}` continues it {where}"
-
-
-def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Run:
-    """Return a new run or, if ``resume`` is True, the run whose files are in the folder."""
-    if not resume:
-        if files is not None:
-            files.require_new()
-        return open_run(config, **options)
-    if files is None:
-        raise ValueError("resume=True needs the folder of the run, got folder=None")
-    config, saved, buffer = files.read_latest(config)
-    run = open_run(config, buffer, **options)
-    run.load_state_dict(files.path / "latest.pt", saved)
-    return run
 
 
 @contextmanager
