@@ -155,6 +155,7 @@ class Comparison:
         """Return a figure with one panel for each task. A panel shows the learning curve of each group."""
         import matplotlib as mpl  # noqa: PLC0415 - slow
         from matplotlib.figure import Figure  # noqa: PLC0415 - slow
+        from matplotlib.ticker import EngFormatter  # noqa: PLC0415 - slow
 
         columns = min(3, len(self.runs))
         rows = -(-len(self.runs) // columns)
@@ -167,7 +168,7 @@ class Comparison:
                 for name, logs in groups.items():
                     draw_group(axes, logs, name, names.index(name), self.seed)
                 axes.set(title=task, xlabel="environment steps", ylim=(-0.03, 1.03), xlim=(0, None))
-                axes.xaxis.set_major_formatter("{x:,.0f}" if axes.get_xlim()[1] < 10_000 else _thousands)
+                axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # such as 250k
             for axes in list(figure.axes)[len(self.runs) :]:
                 axes.remove()
             for axes in figure.axes[::columns]:
@@ -426,11 +427,6 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     cells = [[cell.replace("|", r"\|") for cell in row] for row in (header, *rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (cells[0], ["---"] * len(header), *cells[1:]))
-
-
-def _thousands(value: float, position: int | None = None) -> str:
-    """Format a number of steps as a Matplotlib tick label, such as 250k or 1.5M."""
-    return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k" if value else "0"
 
 
 def _cell(value: float, form: str) -> str:

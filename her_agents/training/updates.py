@@ -132,7 +132,11 @@ class Updates:
         on_device = batch.map(lambda values: to_tensor(values, self._agent.device))
         if self._batch is None:
             self._batch = on_device.map(torch.clone)
-        torch._foreach_copy_(_tensors(self._batch), _tensors(on_device))
+        to: list[torch.Tensor] = []
+        new: list[torch.Tensor] = []
+        self._batch.map(to.append)
+        on_device.map(new.append)
+        torch._foreach_copy_(to, new)
         return self._batch  # type: ignore[no-any-return]
 
     def _warm_up(self, batch: Batch[Any] | None) -> None:
@@ -186,12 +190,6 @@ class Updates:
         if self._config.updates_in_graph == "always":
             raise ValueError(f"{text}; change this, or pass updates_in_graph='auto'")
         warn_user(f"{text}; updates are made without graphs, which is slower")
-
-
-def _tensors(batch: Batch[Any]) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    batch.map(found.append)
-    return found
 
 
 def require_clippable(rewards: Any, n_steps: int = 1) -> None:

@@ -1,9 +1,6 @@
 """The function `train`: environments, buffer and agent of a run, and its end."""
 
-import gc
 import signal
-import warnings
-import weakref
 from contextlib import closing
 
 import numpy as np
@@ -181,20 +178,6 @@ def test_episodes_with_nan_are_skipped_and_counted_in_the_log(workers):
     assert result.history[-1]["skipped_episodes"] >= 2
     assert "skipped_episodes" in epoch_line(result.history[-1])
     assert all(np.isfinite(value) for value in result.history[-1].values())
-
-
-def test_skipped_episodes_are_not_kept_in_memory():
-    with closing(open_run(tiny("td3", steps=10_000))) as run:
-        run_epochs(run, 1)
-        episode = next(iter(run.buffer.episodes()))
-        episode.observations["observation"][1] = np.nan
-        kept = weakref.ref(episode)
-        with warnings.catch_warnings(action="ignore"):
-            run.source.add([episode])
-        assert run.source.skipped == 1
-        del episode
-        gc.collect()
-        assert kept() is None
 
 
 def test_a_run_whose_episodes_are_all_bad_ends_with_the_error():
