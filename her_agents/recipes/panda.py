@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -21,8 +26,23 @@ class SeededResets(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(seed=seed, options=options)
 
 
+@contextmanager
+def _without_output() -> Iterator[None]:
+    """Discard the text that the simulator prints when it starts; this text bypasses ``sys.stdout``."""
+    sys.stdout.flush()
+    original = os.dup(1)
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(original, 1)
+        os.close(original)
+
+
 def _make(name: str, options: dict[str, Any]) -> gym.Env[Any, Any]:
-    return SeededResets(gym.make(f"panda_gym:{name}", **options))
+    with _without_output():
+        return SeededResets(gym.make(f"panda_gym:{name}", **options))
 
 
 def make_panda_push(**options: Any) -> gym.Env[Any, Any]:

@@ -1,4 +1,4 @@
-"""The environments of the recipes panda_*: their seeds, and their known findings."""
+"""The environments of the recipes panda_*: their seeds, their output, and their known findings."""
 
 import numpy as np
 import pytest
@@ -27,6 +27,13 @@ def test_a_seed_determines_all_later_episodes(make):
     np.testing.assert_array_equal(first, starts(make, seed=1))
     assert len(np.unique(first, axis=0)) == len(first), "no position occurs twice"
     assert not np.array_equal(first, starts(make, seed=2))
+
+
+@ENVIRONMENTS
+def test_making_the_environment_prints_nothing(make, capfd):
+    make().close()
+    print("as before")
+    assert capfd.readouterr().out == "as before\n"
 
 
 @ENVIRONMENTS
