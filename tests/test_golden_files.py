@@ -203,7 +203,7 @@ def test_options_that_a_later_version_adds_have_their_defaults_in_buffers(folder
 def test_options_that_a_later_version_adds_have_their_defaults_in_configs(folder):
     options = read_options(folder / "run" / "config.json")
     complete = make_config(options)
-    for name in ("evaluate_every", "linear_schedule", "start_state", "workers"):
+    for name in ("critic_keys", "evaluate_every", "linear_schedule", "start_state", "workers"):
         del options[name]
         assert make_config(options) == complete
 
@@ -211,7 +211,7 @@ def test_options_that_a_later_version_adds_have_their_defaults_in_configs(folder
 def drop_from_checkpoint(path):
     """Remove options and a count from a checkpoint, as if a later version had added them."""
     content = torch.load(path, weights_only=True)
-    for name in ("linear_schedule", "start_state"):
+    for name in ("critic_keys", "linear_schedule", "start_state"):
         del content["config"][name]
     del content["counts"]["skipped_episodes"]
     torch.save(content, path)

@@ -47,6 +47,8 @@ class Agent:
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on the device.
         use_keys: Further keys of the observations that the agent reads.
+        critic_keys: Further keys of the observations that only the critics read, such as a value that a
+            simulator provides, but a robot cannot measure. Actions do not need these keys.
         **options: Options of the algorithm: the fields of its options class, such as
             `her_agents.SACOptions` for `SAC`.
 
@@ -60,7 +62,7 @@ class Agent:
 
     Raises:
         TypeError: A part of an observation or a goal is neither a vector nor an image, the algorithm does not
-            support the action space, or an option is unknown or has a wrong type.
+            support the action space or ``critic_keys``, or an option is unknown or has a wrong type.
         ValueError: ``gamma`` or an option is out of range, the observation space lacks a key, or torch cannot
             use ``device``.
     """
@@ -79,6 +81,7 @@ class Agent:
         seed: int = 0,
         device: str | torch.device = "cpu",
         use_keys: Sequence[str] = (),
+        critic_keys: Sequence[str] = (),
         **options: Any,
     ) -> None:
         self.options = self.options_type(**options)
@@ -92,7 +95,8 @@ class Agent:
         self.device = find_device(device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self._random: dict[str, Any] = {"generator": self.generator, "device": self.device}
-        keys = dict.fromkeys(("observation", *require_keys("use_keys", use_keys), "desired_goal"))
+        use_keys, critic_keys = require_keys("use_keys", use_keys), require_keys("critic_keys", critic_keys)
+        keys = dict.fromkeys(("observation", *use_keys, "desired_goal"))
         dtype = torch.get_default_dtype()
         with torch.random.fork_rng(devices=[]):  # torch's global generator is unchanged
             torch.default_generator.manual_seed(seed)
@@ -102,9 +106,12 @@ class Agent:
                     observation_space,
                     self.device,
                     keys=list(keys),
+                    critic_keys=[key for key in critic_keys if key not in keys],
                     num_actions=int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0,
                 )
                 self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
+                if self.inputs.critic is not None:
+                    self.modules["critic_normalizer"] = self.inputs.critic.normalizer
                 self.build(action_space)
             finally:
                 torch.set_default_dtype(dtype)
@@ -204,17 +211,22 @@ class Agent:
             self.generator.set_state(state["generator"])
         self.updates = state["updates"]
 
-    def make_network(self, num_outputs: int, num_actions: int = 0) -> nn.Module:
+    def make_network(
+        self, num_outputs: int, num_actions: int = 0, *, is_critic: bool | None = None
+    ) -> nn.Module:
         """Return a new network on the device, with the hidden layers that the options specify.
 
         The arguments of the network are a `NetworkInput` of B observations and, for a critic, actions of
-        shape (B, num_actions). Its result is (B, num_outputs) float32.
+        shape (B, num_actions). Its result is (B, num_outputs) float32. ``is_critic`` is whether the network
+        also reads ``critic_keys``; by default, if ``num_actions`` is above 0. Agents without ``critic_keys``
+        do not pass this argument.
         """
         network = Network(
             self.inputs,
             self.options.hidden,
             num_outputs,
             num_actions=num_actions,
+            is_critic=is_critic,
             layer_norm=self.options.layer_norm,
         )
         return network.to(self.device)  # made on the CPU, so that all devices get the same initial weights

@@ -37,6 +37,11 @@ class DQN(Agent):
             raise TypeError(
                 f"dqn needs a Discrete action space, got {action_space}; use ddpg, td3, sac or tqc for a Box"
             )
+        if self.inputs.critic is not None:
+            raise TypeError(
+                "critic_keys must be empty for dqn, whose only network also chooses the actions, got "
+                f"{self.inputs.critic.keys}; pass use_keys, or an algorithm with an actor"
+            )
         self._num_actions, self._first_action = int(action_space.n), int(action_space.start)
         self.network = self.make_network(self._num_actions)
         self.target = self.make_target(self.network)

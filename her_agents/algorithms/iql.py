@@ -40,7 +40,8 @@ class IQL(Agent):
         self.actions = BoxActions(action_space, self.algo, self.device)
         count = self.actions.count
         self.critics = Critics(self.make_network(1, count) for _ in range(2))
-        self.value = self.make_network(1)
+        # Without critic_keys, a make_network of a subclass needs no parameter is_critic.
+        self.value = self.make_network(1, **({"is_critic": True} if self.inputs.critic else {}))
         self.actor = nn.Sequential(self.make_network(count), nn.Tanh())
         self.targets = self.make_target(self.critics)
         trained = nn.ModuleDict({"critics": self.critics, "value": self.value, "actor": self.actor})

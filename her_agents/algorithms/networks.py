@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import getitem
@@ -31,6 +32,7 @@ class NetworkInput(NamedTuple):
 
     vectors: torch.Tensor  # (B, D) float32, normalized; D may be 0
     images: tuple[torch.Tensor, ...] = ()  # for each encoder (B, C, H, W) float32 in [-1, 1]
+    critic: NetworkInput | None = None  # further input of critics, if the agent has critic_keys
     mask: torch.Tensor | None = None  # (B, number of actions) bool, the valid Discrete actions; None for all
 
 
@@ -98,6 +100,7 @@ class GoalInputs:
 
     Attributes:
         keys: Keys of the observations that are needed to choose actions.
+        critic: `GoalInputs` of ``critic_keys``; None without such keys.
         normalizer: Normalizes the concatenated vectors.
         width: Length of the concatenated vectors, D.
         image_shapes: (C, H, W) of the input of each encoder.
@@ -109,6 +112,7 @@ class GoalInputs:
         device: str | torch.device = "cpu",
         *,
         keys: Sequence[str] = ("observation", "desired_goal"),
+        critic_keys: Sequence[str] = (),
         num_actions: int = 0,
     ) -> None:
         self.device = torch.device(device)
@@ -132,6 +136,9 @@ class GoalInputs:
         self.image_shapes = [
             (sum(images[path][0] for path in paths), *images[paths[0]][1:]) for paths in self._stacks
         ]
+        self.critic: GoalInputs | None = None
+        if critic_keys:
+            self.critic = GoalInputs(observation_space, device, keys=critic_keys)
         self._has_mask = num_actions > 0 and MASK in observation_space.spaces
         if self._has_mask and observation_space[MASK].shape != (num_actions,):
             raise TypeError(
@@ -161,14 +168,17 @@ class GoalInputs:
     def __call__(self, observations: Mapping[str, Any], *, update: bool = False) -> NetworkInput:
         """Return the network input for B observations, which are arrays or tensors.
 
-        ``update`` first adds the observations to the statistics of the normalizer.
+        Without the ``critic_keys``, critics cannot use the result. ``update`` first adds the observations to
+        the statistics of the normalizer.
         """
         vectors = self.normalizer(self._vectors(observations, update=update))
         images = tuple(self._stacked(observations, paths) for paths in self._stacks)
-        mask = None
+        critic = mask = None
+        if self.critic is not None and all(key in observations for key in self.critic.keys):
+            critic = self.critic(observations, update=update)
         if self._has_mask:
             mask = torch.as_tensor(_leaf(observations, (MASK,)), device=self.device).bool()
-        return NetworkInput(vectors, images, mask)
+        return NetworkInput(vectors, images, critic, mask)
 
     def _vectors(self, observations: Mapping[str, Any], *, update: bool) -> torch.Tensor:
         """Return all vectors, concatenated, (B, D); if ``update`` is True, first update the normalizer."""
@@ -196,7 +206,8 @@ class Network(nn.Module):
     """Fully connected layers with ReLU activations; each image is encoded by two convolutions first.
 
     ``inputs``, those of the agent, determine the size of the first layer. ``num_actions`` is the length of
-    the action vector in the input of a critic, or 0 for other networks.
+    the action vector in the input of a critic, or 0 for other networks; ``is_critic`` is as in
+    `Agent.make_network`.
     """
 
     def __init__(
@@ -206,12 +217,16 @@ class Network(nn.Module):
         num_outputs: int,
         *,
         num_actions: int = 0,
+        is_critic: bool | None = None,
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        width = inputs.width + num_actions
+        is_critic = num_actions > 0 if is_critic is None else is_critic
+        read = [inputs, *[inputs.critic] * is_critic] if inputs.critic else [inputs]
+        self._critic_keys = inputs.critic.keys if inputs.critic and is_critic else ()
+        width = sum(each.width for each in read) + num_actions
         self._encoders: list[str] = []  # names of the attributes: image_encoder, image_encoder_1, ...
-        for shape in inputs.image_shapes:
+        for shape in itertools.chain(*(each.image_shapes for each in read)):
             first = nn.Conv2d(shape[0], 16, kernel_size=8, stride=4)
             second = nn.Conv2d(16, 32, kernel_size=4, stride=2)
             encoder = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten())
@@ -226,8 +241,16 @@ class Network(nn.Module):
 
     def forward(self, inputs: NetworkInput, actions: torch.Tensor | None = None) -> torch.Tensor:
         """Return the outputs, (B, num_outputs), for B inputs and, in a critic, (B, A) actions."""
-        pairs = zip(self._encoders, inputs.images, strict=True)
-        parts = [inputs.vectors, *(self.get_submodule(name)(image) for name, image in pairs)]
+        parts, images = [inputs.vectors], inputs.images
+        if self._critic_keys:
+            if inputs.critic is None:
+                keys = ", ".join(map(repr, self._critic_keys))
+                raise ValueError(
+                    f"observations for critics must have the keys {keys}; add them, or change critic_keys"
+                )
+            parts, images = [*parts, inputs.critic.vectors], images + inputs.critic.images
+        pairs = zip(self._encoders, images, strict=True)
+        parts += [self.get_submodule(name)(image) for name, image in pairs]
         parts += [] if actions is None else [actions]
         vectors = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
         return self.layers(vectors)  # type: ignore[no-any-return]
@@ -246,7 +269,7 @@ def _shapes(key: str, observation_space: spaces.Dict) -> dict[Path, tuple[int, .
     if key not in observation_space.spaces:
         raise ValueError(
             f"the agent reads {key!r} of the observations, but the observation space has only "
-            f"{', '.join(map(repr, observation_space))}; correct use_keys, or add the key"
+            f"{', '.join(map(repr, observation_space))}; correct use_keys or critic_keys, or add the key"
         )
     shapes, leaves = {}, leaf_spaces(observation_space[key], (key,))
     has_images = any(len(space.shape or ()) == 3 for space in leaves.values())

@@ -144,5 +144,6 @@ def make_agent(
         seed=config.seed,
         device=device or config.device,
         use_keys=config.use_keys,
+        critic_keys=config.critic_keys,
         **config.agent,
     )

@@ -14,7 +14,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 ENVIRONMENT_OPTIONS = {
     *("env", "env_kwargs", "max_episode_steps", "termination", "clip_targets", "info_keys", "use_keys"),
-    *("demos", "offline", "on_device", "fresh_envs", "deterministic", "real"),
+    *("critic_keys", "demos", "offline", "on_device", "fresh_envs", "deterministic", "real"),
     *("start_share", "start_source", "start_state"),
 }
 """Options that describe the environment of a recipe, and are not used for another environment."""

@@ -146,12 +146,15 @@ def export_policy(
     require_suffix("out", out, [POLICY_SUFFIX])
     file = best_checkpoint(path)
     checkpoint = load_checkpoint(file)
+    config = checkpoint["config"] | {"critic_keys": []}  # the policy does not need them
+    observation_space, action_space = map(space_from_json, checkpoint["spaces"])
+    spaces_ = describe_spaces(observation_space, action_space, config.get("use_keys", ()))
     state = load_agent(file, agent=agent).policy_state()
     arrays = {
         f"network/{name}": tensor.numpy().astype(np.float16) for name, tensor in state["network"].items()
     }
     normalizer = state["normalizer"]
-    header = {name: checkpoint[name] for name in ("config", "spaces")} | {"count": normalizer["count"]}
+    header = {"config": config, "spaces": spaces_, "count": normalizer["count"]}
     arrays["normalizer/sums"] = normalizer["sums"].numpy()
     write_arrays(out, arrays, header, kind=POLICY_KIND, version=POLICY_VERSION)
 
@@ -207,8 +210,11 @@ def require_spaces(
 ) -> None:
     """Raise ValueError if ``env_spaces``, observation and action space, do not fit the checkpoint's agent."""
     needed, needed_action = map(space_from_json, checkpoint["spaces"])
-    found = {key: part for key, part in env_spaces[0].items() if key in needed.spaces}  # type: ignore[attr-defined]
-    pairs = [(needed, spaces.Dict(found)), (needed_action, env_spaces[1])]
+    known, critic_keys = env_spaces[0].spaces, checkpoint["config"].get("critic_keys", ())
+    # Actions do not need the keys that only critics read.
+    parts = {key: part for key, part in needed.items() if key in known or key not in critic_keys}  # type: ignore[attr-defined]
+    found = {key: known[key] for key in parts if key in known}
+    pairs = [(spaces.Dict(parts), spaces.Dict(found)), (needed_action, env_spaces[1])]
     for name, (saved, got) in zip(("observation", "action"), pairs, strict=True):
         if space_to_json(saved) != space_to_json(got):
             raise ValueError(

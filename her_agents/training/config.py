@@ -22,7 +22,6 @@ REMOVED: dict[str, tuple[Container[Any], str]] = {
         "compute_reward and compute_terminated get NumPy arrays, and each batch is copied to the device",
     ),
     "precision": (("float32", "bf16"), "call torch.set_float32_matmul_precision before the run"),
-    "critic_keys": (((), []), "pass use_keys, which actor and critics read"),
     "history_every": (range(1000), "copy best.pt or latest.pt in on_epoch of train()"),
 }
 """Removed options: values that are ignored, since saved configs contain them, and advice for the error."""
@@ -113,6 +112,9 @@ class Config:
     """Keys of the infos that compute_reward and compute_terminated read."""
     use_keys: tuple[str, ...] = ()
     """Further keys of the observations that the agent reads, such as that of a second camera."""
+    critic_keys: tuple[str, ...] = ()
+    """Further keys of the observations that only the critics read, such as a value that a simulator provides,
+    but a robot cannot measure. The trained policy does not need these keys."""
     agent: dict[str, Any] = field(default_factory=dict)
     """Options of the algorithm by name, such as learning_rate."""
     workers: int = count(0)
@@ -174,6 +176,7 @@ class Config:
                 object.__setattr__(self, name, str(Path(path).resolve()))
         object.__setattr__(self, "info_keys", require_keys("info_keys", self.info_keys))
         object.__setattr__(self, "use_keys", require_keys("use_keys", self.use_keys))
+        object.__setattr__(self, "critic_keys", require_keys("critic_keys", self.critic_keys))
         if self.offline is None and self.algo == "iql":
             raise ValueError(
                 "algo='iql' learns only from recorded episodes, got offline=None; pass offline=, for example "

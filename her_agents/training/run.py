@@ -198,9 +198,10 @@ class Run:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the content of a checkpoint, without the replay buffer."""
+        keys = (*self.config.use_keys, *self.config.critic_keys)
         return {
             "config": self.config.as_dict(),
-            "spaces": describe_spaces(*goal_spaces(self._evaluation_env), self.config.use_keys),
+            "spaces": describe_spaces(*goal_spaces(self._evaluation_env), keys),
             "counts": asdict(self.counts),
             "history": self.history,
             "agent": self.agent.state_dict(),

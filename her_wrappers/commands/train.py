@@ -48,8 +48,9 @@ class ConfigOptions(Config):
     def __post_init__(self) -> None:
         """Skip the validation of `Config`: a recipe or a file may set options that are missing here."""
         object.__setattr__(self, "info_keys", tuple(self.info_keys))  # a list in files
-        keys = (key for text in self.use_keys for key in text.split(","))  # also --use-keys a,b
-        object.__setattr__(self, "use_keys", tuple(keys))
+        for name in ("use_keys", "critic_keys"):  # also --use-keys a,b
+            keys = (key for text in getattr(self, name) for key in text.split(","))
+            object.__setattr__(self, name, tuple(keys))
 
 
 @dataclass(frozen=True)
@@ -236,11 +237,11 @@ def _new_runs(
     make_agent(config, observation_space, action_space)
     for option in ("termination", "goal_selection_strategy"):
         find_function(option, getattr(config, option))
-    used = {*OBSERVATION_KEYS, *config.use_keys, MASK}
+    used = {*OBSERVATION_KEYS, *config.use_keys, *config.critic_keys, MASK}
     if unused := sorted(observation_space.keys() - used):
         print(
             f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
-            "keys."
+            "keys, and --critic-keys adds keys that only the critics use."
         )
     if run.check and not config.real:
         _check(config, run, recipe.known_findings if recipe else (), simulator)

@@ -64,7 +64,7 @@ class GoalSimulator:
         truncated: Path of keys to the truncations in the infos if ``step`` returns ``done``.
         info_keys: Paths of keys in the infos whose values become `SimulatorStep.info`.
         further: Further keys of the observation, each with a value like ``observation`` above, such as
-            ``{"state": "critic"}`` for an agent with ``use_keys=["state"]``.
+            ``{"state": "critic"}`` for an agent with ``critic_keys=["state"]``.
         reset_lanes: Function, used with ``"returned"``, that resets the environments in a mask, (N,) bool,
             and returns the same as ``sim.reset``; by default ``sim.reset(env_ids=...)``.
         time_limit: Steps after which the simulator truncates, 0 for never; by default

@@ -1,15 +1,20 @@
-"""Observations of several vectors and images."""
+"""Observations of several vectors and images, and keys that only critics read."""
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
+from her_agents.algorithms.iql import IQL
 from her_agents.algorithms.networks import GoalInputs
 from her_agents.algorithms.registry import ALGORITHMS
 from her_wrappers.data.trees import map_tree
 from tests.support.cameras import CameraMoves, CameraReach, TupleMoves, TupleReach, batch_from, image_space
+from tests.support.short_runs import same
 from tests.support.specimens.reach import SQUARE, goal_dict
+
+WITH_ACTOR = [algo for algo in ALGORITHMS if algo != "dqn"]
+
 
 BATCHES = {kind: batch_from(kind()) for kind in (CameraReach, TupleReach, CameraMoves, TupleMoves)}
 
@@ -80,9 +85,46 @@ def test_an_image_of_the_goal_is_stacked_on_the_image_of_the_observation_of_the_
     assert shapes(SQUARE, same_size, wrist=same_size).image_shapes == [(3, 24, 22)] * 2
 
 
+@pytest.mark.parametrize("algo", WITH_ACTOR)
+@pytest.mark.parametrize("critic_keys", [["exact"], ["wrist", "exact"]])
+def test_only_critics_read_their_keys(algo, critic_keys):
+    agent, batch = make(CameraReach, algo, critic_keys=critic_keys), BATCHES[CameraReach]
+    agent.update(batch)
+    for key in critic_keys:
+        assert changed_by(agent, batch.observations, key) == (False, True)
+    kept = {key: part for key, part in batch.observations.items() if key not in critic_keys}
+    assert np.array_equal(agent.act(kept), agent.act(batch.observations))
+    with pytest.raises(ValueError, match="critic_keys"):
+        outputs(agent, kept)
+    again = make(CameraReach, algo, critic_keys=critic_keys, seed=1)
+    again.load_state_dict(agent.state_dict())
+    assert same(again.state_dict(), agent.state_dict())
+    pairs = zip(outputs(again, batch.observations), outputs(agent, batch.observations), strict=True)
+    assert all(torch.equal(*pair) for pair in pairs), "the statistics of the critics' keys are restored"
+
+
+def test_the_state_value_of_iql_reads_the_keys_of_critics():
+    class Own(IQL):  # an own network needs the parameter is_critic only with critic_keys
+        def make_network(self, num_outputs, num_actions=0):
+            return super().make_network(num_outputs, num_actions)
+
+    agent, observations = make(CameraReach, "iql", critic_keys=["exact"]), BATCHES[CameraReach].observations
+    other = observations | {"exact": observations["exact"] + 1}
+    values = [agent.value(agent.inputs(each)) for each in (observations, other)]
+    assert not torch.equal(*values)
+    Own(CameraReach().observation_space, CameraReach().action_space, hidden=(8,))
+
+
+def test_dqn_has_no_critic_of_its_own():
+    with pytest.raises(TypeError, match=r"critic_keys must be empty for dqn.*got \('exact',\)"):
+        make(CameraMoves, "dqn", critic_keys=["exact"])
+
+
 def test_errors_name_the_key_and_the_fix():
     with pytest.raises(ValueError, match=r"reads 'elbow' .* has only .*'wrist'.* correct use_keys"):
         make(CameraReach, use_keys=["elbow"])
+    with pytest.raises(TypeError, match="critic_keys must be a list of strings, got the string 'exact'"):
+        make(CameraReach, critic_keys="exact")
     agent, seen = make(CameraReach, use_keys=["wrist"]), CameraReach().reset(seed=0)[0]
     with pytest.raises(ValueError, match=r"must have the keys 'observation', .* lacks 'wrist'"):
         agent.act({key: seen[key] for key in ("observation", "desired_goal")})

@@ -40,6 +40,7 @@ CAMERAS = spaces.Dict(
     | {
         "observation": spaces.Dict(joints=VECTORS["observation"], camera=IMAGES["observation"]),
         "wrist": spaces.Tuple([spaces.Box(0, 255, (20, 30, 1), np.uint8), spaces.Box(-1, 1, (2,))]),
+        "exact": spaces.Box(-1, 1, (3,)),
         "action_mask": spaces.MultiBinary(6),
     }
 )
@@ -57,7 +58,8 @@ def save_run(path, algo, observation_space, action_space, **options):
     for weights in getattr(agent, agent._acting_network).parameters():
         weights.data += 0.3 * torch.randn(weights.shape)  # other actions for other observations
     agent.inputs(observations_of(observation_space, 200), update=True)
-    spaces_ = describe_spaces(observation_space, action_space, config.use_keys)
+    keys = (*config.use_keys, *config.critic_keys)
+    spaces_ = describe_spaces(observation_space, action_space, keys)
     save_checkpoint(path, {"config": config.as_dict(), "spaces": spaces_, "agent": agent.state_dict()})
 
 
@@ -84,7 +86,9 @@ CASES = [
 
 @pytest.mark.parametrize(("algo", "observation_space", "action_space"), CASES)
 def test_model_acts_like_the_agent(algo, observation_space, action_space, tmp_path):
-    keys = {"use_keys": ["wrist"]} if observation_space is CAMERAS else {}
+    keys = {}
+    if observation_space is CAMERAS:
+        keys = {"use_keys": ["wrist"], "critic_keys": ["exact"] * (algo != "dqn")}
     save_run(tmp_path / "run.pt", algo, observation_space, action_space, **keys)
     export_onnx(tmp_path / "run.pt", tmp_path / "run.onnx")
     observations = observations_of(observation_space, 300)

@@ -1,11 +1,12 @@
-"""Runs with cameras, and with masks of valid actions."""
+"""Runs with cameras, with keys of critics, and with masks of valid actions."""
 
+import numpy as np
 import pytest
 
-from her_agents.training.checkpoints import load_agent
+from her_agents.training.checkpoints import load_agent, load_checkpoint
 from her_agents.training.config import Config
 from her_agents.training.loop import train
-from tests.support.cameras import RealReach
+from tests.support.cameras import CameraReach, RealReach
 from tests.support.commands import her
 from tests.support.short_runs import same, tiny, without_time
 from tests.support.specimens.masks import MaskInInfo, MaskMethod, Strict
@@ -17,30 +18,35 @@ QUICK += ["--batch-size", 16, "--no-tensorboard", "--no-check"]
 
 @pytest.fixture(name="run", scope="module")
 def trained(tmp_path_factory):
-    """Train DDPG with a camera and a wrist camera."""
+    """Train DDPG with a camera, a wrist camera, and critics that read exact positions."""
     folder = tmp_path_factory.mktemp("cameras") / "run"
-    keys = ["--use-keys", "wrist", "--agent", "hidden=[8]"]
+    keys = ["--use-keys", "wrist", "--critic-keys", "exact", "--agent", "hidden=[8]"]
     keys += ["--updates-per-step", "0.1"]
     arguments = [f"{CAMERAS}:CameraReach", "--algo", "ddpg", *keys, *QUICK, "--steps", 200, "--out", folder]
     result = her("train", *arguments)
     assert result.exit_code == 0, result.output
-    assert "does not use 'exact'" in result.output
+    assert "does not use" not in result.output
     return folder
 
 
 def test_a_run_is_resumed_and_shown(run, tmp_path):
     assert her("train", "--resume", run, "--steps", 300, "--no-tensorboard").exit_code == 0
+    assert load_checkpoint(run / "latest.pt")["config"]["critic_keys"] == ("exact",)
     assert her("watch", run, "--no-show", "--episodes", 1).exit_code == 0
     recording = ["--out", tmp_path / "demos", "--policy", run, "--episodes", 1]
     recorded = her("record", f"{CAMERAS}:CameraReach", *recording)
     assert recorded.exit_code == 0, recorded.output
 
 
-def test_an_exported_policy_acts_like_its_agent(run, tmp_path):
+def test_a_policy_needs_no_key_of_critics(run, tmp_path):
     seen, _ = RealReach().reset(seed=0)
+    action = load_agent(run).act(seen)
+    assert np.array_equal(action, load_agent(run).act(CameraReach().reset(seed=0)[0]))
+    assert her("evaluate", run, "--env", f"{CAMERAS}:RealReach", "--episodes", 2).exit_code == 0
     policy = tmp_path / "small.policy"
     assert her("export", run, policy).exit_code == 0
-    assert load_agent(policy).act(seen) == pytest.approx(load_agent(run).act(seen), abs=0.05)
+    assert load_checkpoint(policy)["config"]["critic_keys"] == []
+    assert load_agent(policy).act(seen) == pytest.approx(action, abs=0.05)
     assert her("watch", policy, "--env", f"{CAMERAS}:RealReach", "--no-show", "--episodes", 1).exit_code == 0
 
 
@@ -59,7 +65,7 @@ def test_other_keys_are_needed(run, arguments, message):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_demonstrations_and_workers_store_all_keys(workers):
-    options = {"use_keys": ["wrist"], "agent": {"hidden": [8]}}
+    options = {"use_keys": ["wrist"], "critic_keys": ["exact"], "agent": {"hidden": [8]}}
     demos = {"demos": "tests.support.cameras:to_goal", "demo_episodes": 2}
     env = {"env": f"{CAMERAS}:CameraReach", "env_kwargs": {}}
     config = tiny("sac", **env, **options, **demos, workers=workers, steps=100, steps_per_epoch=100)

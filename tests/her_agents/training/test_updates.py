@@ -17,7 +17,8 @@ SHORT = {"steps": 120, "steps_per_epoch": 60, "learning_starts": 20, "batch_size
 ON_DEVICE = SHORT | {"env": "her_envs/PointReach-v0", "env_kwargs": {"max_steps": 9}, "on_device": True}
 ON_DEVICE |= {"updates_per_step": 0.5}  # 2 updates after each step of 4 environments
 
-CAMERAS = {"env": "tests.support.cameras:CameraReach", "env_kwargs": {}, "use_keys": ["wrist"]}
+CAMERAS = {"env": "tests.support.cameras:CameraReach", "env_kwargs": {}}
+CAMERAS |= {"use_keys": ["wrist"], "critic_keys": ["exact"]}
 MASKS = {"env": "tests.support.specimens.masks:ActionMask", "env_kwargs": {}, "her": False}
 
 TD3 = tiny("td3", **ON_DEVICE)

@@ -148,12 +148,12 @@ def test_observations_may_be_nested_and_of_other_dtypes():
     assert step.last_observation["observation"]["picture"].dtype == torch.uint8
 
 
-def test_further_keys_are_read_stored_and_used_by_agents():
+def test_further_keys_are_read_stored_and_used_by_critics():
     further = {"state": lambda raw: raw["policy"], "goal": "goals"}
     env = wrapped(Generic(), further=further)
     assert env.single_observation_space.spaces.keys() == {*OBSERVATION_KEYS, *further}
     buffer = DeviceReplayBuffer.for_env(env, steps_per_env=50, termination="keep", seed=0)
-    agent = SAC(env.single_observation_space, env.single_action_space, use_keys=["state"], hidden=(8,))
+    agent = SAC(env.single_observation_space, env.single_action_space, critic_keys=["state"], hidden=(8,))
     observation = env.reset()
     for _ in range(12):
         action = agent.choose(agent.inputs(observation), explore=True).detach()
