@@ -108,6 +108,8 @@ class Agent:
                     keys=list(keys),
                     critic_keys=[key for key in critic_keys if key not in keys],
                     num_actions=int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0,
+                    random_shift=self.options.random_shift,
+                    generator=self.generator,
                 )
                 self.modules: dict[str, Any] = {"normalizer": self.inputs.normalizer}
                 if self.inputs.critic is not None:

@@ -71,7 +71,7 @@ class IQL(Agent):
         value_loss = (weights * (asymmetry * advantage.square())).mean()
 
         if policy_batch is not None:
-            inputs = self.inputs(policy_batch.observations)
+            inputs = self.inputs(policy_batch.observations, shift=True)
             actions = self.actions.from_env(policy_batch.actions)
             weights = self.as_tensor(policy_batch.weights)
             advantage = self._advantage(inputs, actions)

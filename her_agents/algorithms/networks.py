@@ -96,7 +96,8 @@ class GoalInputs:
     which achieved and desired goals have in common.
 
     ``num_actions`` is the number of Discrete actions, or 0: with Discrete actions, the mask of valid actions
-    at the key ``action_mask`` is read too, if the space has it.
+    at the key ``action_mask`` is read too, if the space has it. ``random_shift`` is the largest shift of the
+    images of a batch, in pixels; pixels at the border are repeated. ``generator`` draws the shifts.
 
     Attributes:
         keys: Keys of the observations that are needed to choose actions.
@@ -114,8 +115,11 @@ class GoalInputs:
         keys: Sequence[str] = ("observation", "desired_goal"),
         critic_keys: Sequence[str] = (),
         num_actions: int = 0,
+        random_shift: int = 0,
+        generator: torch.Generator | None = None,
     ) -> None:
         self.device = torch.device(device)
+        self._shift, self._generator = random_shift, generator
         shapes = {path: shape for key in keys for path, shape in _shapes(key, observation_space).items()}
         self._probe, shape = next(reversed(shapes.items()))
         self._single_ndim = len(shape)
@@ -138,7 +142,8 @@ class GoalInputs:
         ]
         self.critic: GoalInputs | None = None
         if critic_keys:
-            self.critic = GoalInputs(observation_space, device, keys=critic_keys)
+            shift: Any = {"random_shift": random_shift, "generator": generator}
+            self.critic = GoalInputs(observation_space, device, keys=critic_keys, **shift)
         self._has_mask = num_actions > 0 and MASK in observation_space.spaces
         if self._has_mask and observation_space[MASK].shape != (num_actions,):
             raise TypeError(
@@ -163,19 +168,22 @@ class GoalInputs:
 
         First, the observations, but not the next observations, are added to the statistics of the normalizer.
         """
-        return self(batch.observations, update=True), self(batch.next_observations)
+        inputs = self(batch.observations, update=True, shift=True)
+        return inputs, self(batch.next_observations, shift=True)
 
-    def __call__(self, observations: Mapping[str, Any], *, update: bool = False) -> NetworkInput:
+    def __call__(
+        self, observations: Mapping[str, Any], *, update: bool = False, shift: bool = False
+    ) -> NetworkInput:
         """Return the network input for B observations, which are arrays or tensors.
 
         Without the ``critic_keys``, critics cannot use the result. ``update`` first adds the observations to
-        the statistics of the normalizer.
+        the statistics of the normalizer; ``shift`` shifts images randomly.
         """
         vectors = self.normalizer(self._vectors(observations, update=update))
-        images = tuple(self._stacked(observations, paths) for paths in self._stacks)
+        images = tuple(self._stacked(observations, paths, shift=shift) for paths in self._stacks)
         critic = mask = None
         if self.critic is not None and all(key in observations for key in self.critic.keys):
-            critic = self.critic(observations, update=update)
+            critic = self.critic(observations, update=update, shift=shift)
         if self._has_mask:
             mask = torch.as_tensor(_leaf(observations, (MASK,)), device=self.device).bool()
         return NetworkInput(vectors, images, critic, mask)
@@ -193,13 +201,26 @@ class GoalInputs:
             self.normalizer.update(rows)
         return rows[:, : self.width]
 
-    def _stacked(self, observations: Mapping[str, Any], paths: Sequence[Path]) -> torch.Tensor:
+    def _stacked(
+        self, observations: Mapping[str, Any], paths: Sequence[Path], *, shift: bool
+    ) -> torch.Tensor:
         """Return the images at ``paths``, stacked along their channels, (B, C, H, W) in [-1, 1]."""
         images = []
         for path in paths:
             image = torch.as_tensor(_leaf(observations, path), device=self.device)
             images.append(image.permute(0, 3, 1, 2) if path in self._channels_last else image)
-        return torch.cat(images, dim=1).float() / 127.5 - 1
+        stacked = torch.cat(images, dim=1)
+        return (self._shifted(stacked) if shift and self._shift else stacked).float() / 127.5 - 1
+
+    def _shifted(self, images: torch.Tensor) -> torch.Tensor:
+        """Shift each of (B, C, H, W) images randomly, as by padding and cropping (arXiv 2004.13649)."""
+        count, _, height, width = images.shape
+        random: Any = {"generator": self._generator, "device": self.device}
+        down, right = torch.randint(-self._shift, self._shift + 1, (2, count, 1), **random)
+        rows = (torch.arange(height, device=self.device) + down).clamp(0, height - 1)
+        columns = (torch.arange(width, device=self.device) + right).clamp(0, width - 1)
+        which = torch.arange(count, device=self.device)[:, None, None]
+        return images[which, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 class Network(nn.Module):

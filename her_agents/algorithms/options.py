@@ -80,6 +80,9 @@ class AgentOptions:
     """Weight of the online parameters in the Polyak update of the target networks."""
     target_update_interval: int = count(1, at_least=1, usual=(1, 10_000))
     """Number of updates from one Polyak update of the target networks to the next."""
+    random_shift: int = count(0, usual=(0, 12))
+    """Largest random shift of the images of a batch in pixels, such as 4 for images of 84 x 84 pixels
+    (arXiv 2004.13649)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.hidden, list | tuple):

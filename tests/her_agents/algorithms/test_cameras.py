@@ -1,4 +1,4 @@
-"""Observations of several vectors and images, and keys that only critics read."""
+"""Observations of several vectors and images, random shifts of images, and keys that only critics read."""
 
 import numpy as np
 import pytest
@@ -83,6 +83,45 @@ def test_an_image_of_the_goal_is_stacked_on_the_image_of_the_observation_of_the_
     assert shapes(cameras, cameras).image_shapes == [(6, 24, 22), (6, 24, 22)]
     assert shapes(cameras, same_size).image_shapes == [(3, 24, 22)] * 3
     assert shapes(SQUARE, same_size, wrist=same_size).image_shapes == [(3, 24, 22)] * 2
+
+
+def test_random_shifts_are_crops_of_the_padded_image_that_the_seed_determines():
+    space = goal_dict(SQUARE, image_space(20, 24, 2))
+    space.seed(0)
+    image = space.sample()["observation"]
+    rows = {"observation": np.stack([image] * 200), "desired_goal": np.zeros((200, 2), np.float32)}
+
+    def shifted(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return GoalInputs(space, random_shift=2, generator=generator)(rows, shift=True).images[0]
+
+    padded = np.pad(image.transpose(2, 0, 1), ((0, 0), (2, 2), (2, 2)), mode="edge") / np.float32(127.5) - 1
+    crops = [padded[:, y : y + 20, x : x + 24] for y in range(5) for x in range(5)]
+    found = {
+        next(i for i, crop in enumerate(crops) if np.allclose(crop, each, atol=1e-6)) for each in shifted(0)
+    }
+    assert found == set(range(25)), "all shifts in both directions occur"
+    assert torch.equal(shifted(0), shifted(0))
+    assert not torch.equal(shifted(0), shifted(1))
+    unchanged = GoalInputs(space, random_shift=2)(rows).images[0]
+    assert torch.equal(unchanged[0], unchanged[1]), "for actions, images are not shifted"
+
+
+@pytest.mark.parametrize("algo", ["dqn", "iql"])
+def test_agents_shift_the_images_of_batches_only_if_asked(algo):
+    kind = CameraMoves if algo == "dqn" else CameraReach
+
+    def updated(**options):
+        agent = make(kind, algo, **options)
+        policy_batch = [BATCHES[kind]] if algo == "iql" else []
+        agent.update(BATCHES[kind], *policy_batch)
+        return agent.state_dict()
+
+    first = updated(random_shift=3)
+    assert same(first, updated(random_shift=3))
+    assert not same(first, updated())
+    generator = torch.Generator().manual_seed(0)
+    assert torch.equal(updated()["generator"], generator.get_state()), "no random number is drawn by default"
 
 
 @pytest.mark.parametrize("algo", WITH_ACTOR)

@@ -83,7 +83,7 @@ def tensors_of(module):
     return [each for each in tree_leaves(module.state_dict()) if isinstance(each, torch.Tensor)]
 
 
-KEYS = {"use_keys": ["wrist"], "critic_keys": ["exact"]}
+KEYS = {"use_keys": ["wrist"], "critic_keys": ["exact"], "random_shift": 2}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ KEYS = {"use_keys": ["wrist"], "critic_keys": ["exact"]}
     [("sac", CameraReach, KEYS), ("iql", TupleReach, KEYS), ("dqn", ActionMask, {})],
 )
 @pytest.mark.usefixtures("meta")
-def test_cameras_keys_of_critics_and_masks_stay_on_the_device(algo, kind, options):
+def test_cameras_random_shifts_keys_of_critics_and_masks_stay_on_the_device(algo, kind, options):
     env = kind()
     agent = ALGORITHMS[algo](env.observation_space, env.action_space, device="meta", hidden=(8,), **options)
     batch = batch_from(env)

@@ -21,7 +21,7 @@ def trained(tmp_path_factory):
     """Train DDPG with a camera, a wrist camera, and critics that read exact positions."""
     folder = tmp_path_factory.mktemp("cameras") / "run"
     keys = ["--use-keys", "wrist", "--critic-keys", "exact", "--agent", "hidden=[8]"]
-    keys += ["--updates-per-step", "0.1"]
+    keys += ["--agent", "random_shift=2", "--updates-per-step", "0.1"]
     arguments = [f"{CAMERAS}:CameraReach", "--algo", "ddpg", *keys, *QUICK, "--steps", 200, "--out", folder]
     result = her("train", *arguments)
     assert result.exit_code == 0, result.output

@@ -26,7 +26,7 @@ RUNS = {
     "sac with a device": tiny("sac", **ON_DEVICE, agent={"policy_delay": 3}, linear_schedule=True),
     "tqc in memory": tiny("tqc", agent={"policy_delay": 2}, prioritized=True, **SHORT),
     "dqn in memory": tiny("dqn", agent={"target_update_interval": 4}, n_steps=2, **SHORT),
-    "cameras": tiny("ddpg", agent={"hidden": [8]}, **CAMERAS, **SHORT),
+    "cameras": tiny("ddpg", agent={"random_shift": 2, "hidden": [8]}, **CAMERAS, **SHORT),
     "masks": tiny("dqn", **MASKS, **SHORT),
 }
 
