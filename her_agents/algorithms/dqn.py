@@ -71,13 +71,18 @@ class DQN(Agent):
             values = values.masked_fill(~inputs.mask, -torch.inf)
         return values.argmax(dim=1)  # type: ignore[no-any-return]
 
-    def update(self, batch: Batch) -> dict[str, torch.Tensor]:  # type: ignore[override] # never imitates
-        """Take one gradient step."""
+    def update(self, batch: Batch, imitate: Any = None) -> dict[str, torch.Tensor]:
+        """Take one gradient step; ``imitate`` has no effect unless ``bc_weight`` is above 0."""
         inputs, next_inputs = self.inputs.of_batch(batch)
         target = self.target_values(batch, next_inputs)
         taken = self.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)
-        values = self.network(inputs).gather(1, taken).squeeze(1)
+        all_values = self.network(inputs)
+        values = all_values.gather(1, taken).squeeze(1)
         loss = self.critic_loss(batch, values, target)
+        if imitate is not None and self.options.bc_weight:
+            others = all_values + self.options.margin * torch.ones_like(all_values).scatter(1, taken, 0)
+            below = (others.amax(dim=1) - values) * self.as_tensor(imitate)
+            loss = loss + self.options.bc_weight * below.mean()
         self.gradient_step(self._optimizer, loss)
         self.update_targets()
         return {"loss": loss.detach(), "q_mean": values.detach().mean()}

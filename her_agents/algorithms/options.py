@@ -100,6 +100,11 @@ class DQNOptions(AgentOptions):
     hidden: tuple[int, ...] = field(default=(256,), metadata=UNITS)
     epsilon: float = ranged(0.2, "[0, 1]", (0, 0.9))
     """Probability of a uniformly random action while exploring."""
+    bc_weight: float = ranged(0.0, "[0, inf)", (0, 100))
+    """Weight of the large-margin loss of demonstrated actions (arXiv 1704.03732, section 4)."""
+    margin: float = ranged(0.8, "(0, inf)", (0.01, 100))
+    """Margin of the large-margin loss: how much the Q value of a demonstrated action should exceed the Q
+    values of all other actions."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from her_agents.algorithms.base import cloning_loss
+from her_agents.algorithms.dqn import DQN
 from her_agents.algorithms.sac import SAC
 from her_agents.algorithms.td3 import DDPG, TD3
 from her_agents.algorithms.tqc import TQC
 from tests.support import transitions
-from tests.support.transitions import batch_for, point_transition
+from tests.support.transitions import batch_for, bit_transition, point_transition
 
 CONTINUOUS = [DDPG, TD3, SAC, TQC]
 
@@ -53,10 +54,24 @@ def test_the_actor_imitates_demonstrated_actions_with_higher_values(algorithm):
     assert difference == pytest.approx(expected, rel=tolerance)
 
 
-@pytest.mark.parametrize("algorithm", CONTINUOUS)
+@pytest.mark.parametrize("algorithm", [DQN, *CONTINUOUS])
 def test_without_demonstrations_nothing_changes(algorithm):
     batch, losses = batch_for(algorithm), []
     for weight, imitate in ((0.0, None), (5.0, None), (5.0, np.zeros(64, bool))):
         agent = make(algorithm, bc_weight=weight)
         losses += [[agent.update(batch, imitate) for _ in range(3)]]
     assert losses[0] == losses[1] == losses[2]
+
+
+def test_dqn_ranks_demonstrated_actions_above_others_by_a_margin():
+    """Action 1 is demonstrated; without the margin loss, action 0 keeps the higher value."""
+    best = {}
+    for weight in (0.0, 10.0):
+        agent = make(DQN, bc_weight=weight, learning_rate=1e-3)
+        agent.network.layers[-1].bias.data.copy_(torch.tensor([0.5, -0.5]))
+        for _ in range(100):
+            agent.update(bit_transition(terminated=False), imitate=np.ones(64, bool))
+        values = agent.network(agent.inputs(bit_transition(terminated=False).observations))[0]
+        best[weight] = (values[1] - values[0]).item()
+    assert best[10.0] > 0.7
+    assert best[0.0] < best[10.0] - 0.3

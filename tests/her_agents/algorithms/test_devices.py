@@ -47,7 +47,7 @@ def meta(monkeypatch):
 @pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.usefixtures("meta")
 def test_an_update_stays_on_its_device_and_can_be_captured_from_tensors(algo):
-    is_imitating = algo not in {"dqn", "iql"}
+    is_imitating = algo != "iql"
     agent = make(algo, device="meta", **({"bc_weight": 1.0} if is_imitating else {}))
     imitate = {"imitate": np.arange(64) < 9} if is_imitating else {}
     modules = [module for name, module in agent.modules.items() if name != "normalizer"]

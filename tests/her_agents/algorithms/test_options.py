@@ -10,7 +10,7 @@ BAD_OPTIONS = [
     ("tqc", {"top_quantiles_to_drop_per_net": 25}, ValueError, "must be below n_quantiles=25, got 25"),
     ("sac", {"layer_norm": 1}, TypeError, "layer_norm must be .*, got 1"),
     ("ddpg", {"tau": 0}, ValueError, r"tau must be a number in \(0, 1\], got 0"),
-    ("dqn", {"layers": 3}, ValueError, "unknown option 'layers' of dqn; choose from 'epsilon'"),
+    ("dqn", {"layers": 3}, ValueError, "unknown option 'layers' of dqn; choose from 'bc_weight'"),
     ("ppo", {}, ValueError, "unknown algo 'ppo'; choose from 'dqn', 'ddpg', 'td3', 'sac', 'tqc', 'iql'"),
 ]
 
