@@ -168,7 +168,7 @@ def test_agents_and_policies_act_as_before(folder):
 def test_a_config_and_a_checkpoint_have_the_options_of_their_run(folder):
     options = read_options(folder / "run" / "config.json")
     assert {name: options[name] for name in golden.RUN} == golden.RUN
-    kept = {name: value for name, value in options.items() if name not in {*REMOVED, "start_source"}}
+    kept = {name: value for name, value in options.items() if name not in REMOVED}
     for saved in (options, load_checkpoint(folder / "run" / "latest.pt")["config"]):
         found = make_config(saved).as_dict()
         assert {name: json.loads(json.dumps(found[name])) for name in kept} == kept

@@ -156,8 +156,10 @@ class Config:
     """Share of demonstrations in the batch of each update."""
     start_share: float = ranged(0.0, "[0, 1]")
     """Share of training episodes that begin in recorded states; not with workers or a simulator."""
-    start_source: str = "demos"
-    """Recorded states for start_share: demos, all states of demonstrations; or run, states of the run."""
+    start_source: str = "curriculum"
+    """Recorded states for start_share: curriculum, at first states near the ends of successful
+    demonstrations, then earlier and earlier states as episodes succeed; demos, all states of demonstrations;
+    or run, states of the run itself."""
     start_state: str = "state"
     """How episodes of start_share begin. A key of the observations or of info_keys: by reset with the options
     "state", the recorded value of the key, and "goal" if the state is from a demonstration. Or a function
@@ -241,7 +243,7 @@ class Config:
 
     def _require_starts(self) -> None:
         """Raise ValueError if the options of starts do not fit each other."""
-        sources, given = ("demos", "run"), f"start_share={self.start_share}"
+        sources, given = ("curriculum", "demos", "run"), f"start_share={self.start_share}"
         if self.start_source not in sources:
             raise ValueError(f"start_source must be one of {sources}, got {self.start_source!r}")
         if self.start_share and (self.workers or self.offline):
@@ -290,8 +292,6 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
     options = merge_options(*sources)
     for name in [name for name, (ignored, _) in REMOVED.items() if options.get(name) in ignored]:
         options.pop(name)
-    if options.get("start_source") == "curriculum" and not options.get("start_share"):
-        del options["start_source"]  # the default of earlier versions
     known = [each.name for each in fields(Config)]
     for name in options.keys() - {*known, *REMOVED}:
         raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")

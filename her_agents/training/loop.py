@@ -72,7 +72,7 @@ def epoch_line(row: Mapping[str, float]) -> str:
     if "step_seconds" in row:
         texts += [f"period {1000 * row['step_seconds']:.1f} ms, within {1000 * row['step_jitter']:.1f} ms"]
     success = "success_once" if "success_rate" in row else "collected_success"
-    diagnostics = (success, "q_mean", "relabeled_success")
+    diagnostics = (success, "q_mean", "relabeled_success", "curriculum")
     texts += [f"{name} {row[name]:.2f}" for name in diagnostics if name in row]
     return " | ".join(texts + [f"skipped_episodes {int(n)}" for n in [row.get("skipped_episodes")] if n])
 

@@ -74,6 +74,7 @@ class Source:
 
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
+        self.starts: Starts | None = None  # of episodes that begin in recorded states
         self.wait: Callable[[], object] = lambda: None  # returns when no thread samples from the buffer
         self.skipped = 0  # episodes that were not added
         self.reason = ""  # why the first of them was not added
@@ -105,7 +106,7 @@ class Source:
 
     def measured(self) -> Row:
         """Return measurements since the last call, by name."""
-        return {}
+        return {} if self.starts is None else self.starts.measure()
 
     def collect(self, agent: Agent, remaining: int) -> Collected:
         """Collect steps until the next update of the agent, which explores.
@@ -117,10 +118,12 @@ class Source:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the part of a checkpoint that restores the source, except for its buffer."""
-        return {}
+        return {} if self.starts is None else {"starts": self.starts.curriculum}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the source from a checkpoint."""
+        if self.starts is not None:
+            self.starts.curriculum = state["starts"]
 
     def close(self) -> None:
         """Close environments and workers."""
@@ -132,7 +135,6 @@ class EnvironmentSource(Source):
     def __init__(self, buffer: HindsightReplayBuffer, envs: Any, success_key: str, **options: Any) -> None:
         super().__init__(buffer)
         self._success_key = success_key
-        self.starts: Starts | None = None  # of episodes that begin in recorded states
         self._ended_now: list[Episode] = []  # at the latest step, in the order of their environments
         self._envs = VectorEpisodeRecorder(envs, self._ended_now.append, **options)
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
@@ -367,7 +369,7 @@ def open_source(
         return _open_simulator(config, env, saved)
     starts, info_keys = None, config.info_keys
     if config.start_share:
-        starts = Starts(config, env, find_function("start_state", config.start_state))
+        starts = Starts(config, env, find_function("start_state", config.start_state), success_key)
         info_keys = (START, *info_keys)
     make_envs = _vector_env_maker(config, env, own_env, starts)
     envs = env if config.offline or config.workers else make_envs()

@@ -1,4 +1,4 @@
-"""Episodes that begin in recorded states, of demonstrations or of the run."""
+"""Episodes that begin in recorded states: of demonstrations, with the reverse curriculum, or of the run."""
 
 from collections import Counter
 from contextlib import closing
@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from her_agents.training.loop import train
 from her_agents.training.run import open_run
-from her_agents.training.starts import START, Starts, StartWrapper
+from her_agents.training.starts import SLACK, START, Starts, StartWrapper
 from her_wrappers import Episode, EpisodeRecorder
 from tests.support.chi_square import assert_proportional
 from tests.support.short_runs import assert_resumes, tiny
@@ -98,17 +98,18 @@ def epochs(config, number=1, **options):
     return run
 
 
-def episode(length):
+def episode(flags):
     """Return an episode whose achieved goals are the numbers of the states."""
-    goals = np.arange(length + 1, dtype=np.float32)[:, None]
-    observations = {"observation": goals, "achieved_goal": goals, "desired_goal": goals * 0 + length}
-    return Episode(observations, np.zeros(length), np.zeros(length), False, True)
+    goals = np.arange(len(flags) + 1, dtype=np.float32)[:, None]
+    observations = {"observation": goals, "achieved_goal": goals, "desired_goal": goals * 0 + len(flags)}
+    infos = {} if flags[0] is None else {"is_success": np.array(flags)}
+    return Episode(observations, np.zeros(len(flags)), np.zeros(len(flags)), False, True, infos)
 
 
 def starts(episodes, env=None, how="observation", **options):
     """Return `Starts` in states of these demonstrations, or of a buffer with these episodes."""
     config = counted(**options)
-    made = Starts(config, env or gym.make(config.env), how)
+    made = Starts(config, env or gym.make(config.env), how, "is_success")
     stored = SimpleNamespace(num_episodes=len(episodes), episodes=lambda: iter(episodes))
     stored.demonstrations = stored
     made.begin(0, stored)
@@ -129,15 +130,61 @@ def record(env, action, seeds=1, info_keys=()):
 @pytest.mark.parametrize("source", ["demos", "run"])
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_a_share_of_the_starts_is_uniform_over_all_recorded_states(source, share):
-    made = starts([episode(2), episode(4)], start_share=share, start_source=source)
+    made = starts([episode([0] * 2), episode([0, 0, 0, 1])], start_share=share, start_source=source)
     rng = np.random.default_rng(0)
     odds = {(i, step): share / 6 for i, length in enumerate((2, 4)) for step in range(length)}
     found = Counter(made.choose(rng) for _ in range(4000))
     assert_proportional(found, odds | ({(-1, -1): 1 - share} if share < 1 else {}))
 
 
-def test_episodes_begin_in_states_and_with_goals_of_demonstrations():
-    with closing(epochs(counted(), 2)) as run:
+def test_the_curriculum_chooses_demonstrations_and_steps_as_published():
+    made = starts([episode([0] * 9 + [1]), episode([0] * 19 + [1]), episode([0] * 5)])
+    made.curriculum[1][0] = 5  # the first one is at its end, 9
+    odds = {(0, 9): 0.9, (-1, -1): 1.15}  # of which the third, a failure, has none
+    odds |= {(1, 5 + k): 0.25 / 2 ** min(k + 1, 4) for k in range(5)}
+    rng = np.random.default_rng(1)
+    assert_proportional(Counter(made.choose(rng) for _ in range(4000)), odds)
+
+
+@pytest.mark.parametrize(
+    ("flags", "start"),
+    [([0, 0, 1, 0, 0, 1, 1, 1], 5), ([0, 0, 0, 1], 3), ([1, 1], 0), ([None] * 4, 3), ([1], 0)],
+)
+def test_the_curriculum_begins_where_a_demonstration_reaches_its_goal_for_good(flags, start):
+    made = starts([episode(flags)])
+    assert made.curriculum == [[start, 0]]
+    assert made.limit(0, 0) == start + SLACK
+    assert made.limit(-1, -1) == np.inf
+
+
+def test_the_curriculum_moves_after_three_successive_successes_at_its_step():
+    made = starts([episode([0] * 9 + [1]), episode([0] * 6 + [1])])
+    assert made.measure() == {"curriculum": 0.0}
+
+    def ends(i, *results):
+        for step, success in results:
+            made.end(i, step, success=success)
+        return [each[0] for each in made.curriculum]
+
+    assert ends(0, (9, True), (9, True), (9, False), (9, True), (9, True)) == [9, 6]  # not successive
+    assert ends(0, (8, True), (-1, True)) == [9, 6]  # not at its step
+    assert ends(-1, (-1, True), (-1, True), (-1, True)) == [9, 6]  # ordinary episodes
+    assert ends(0, (9, True)) == [5, 6]
+    assert ends(0, (5, True), (9, True), (5, True)) == [5, 6]
+    assert ends(1, *[(6, True)] * 3) == [5, 2]
+    assert ends(1, *[(2, True)] * 3) == [5, 0]
+    assert made.measure() == {"curriculum": pytest.approx(1 - (6 / 10 + 1 / 7) / 2)}
+    assert ends(1, *[(0, True)] * 3) == [5, -1]
+    assert ends(1, *[(-1, True)] * 3) == [5, -1]
+    assert {made.choose(np.random.default_rng(i))[0] for i in range(99)} == {-1, 0}  # the other is solved
+    assert ends(0, *[(5, True)] * 3, *[(1, True)] * 3, *[(0, True)] * 3) == [-1, -1]
+    assert made.measure() == {"curriculum": 1.0}
+    assert made.choose(np.random.default_rng(0)) == (-1, -1)
+
+
+@pytest.mark.parametrize("source", ["curriculum", "demos"])
+def test_episodes_begin_in_states_and_with_goals_of_demonstrations(source):
+    with closing(epochs(counted(start_source=source), 2)) as run:
         known_goals = [each.observations["desired_goal"][0] for each in run.buffer.demonstrations.episodes()]
         demos = {int(goal[0]): goal for goal in known_goals}
         begun = Counter()
@@ -152,6 +199,8 @@ def test_episodes_begin_in_states_and_with_goals_of_demonstrations():
             else:
                 assert number not in demos
         assert min(begun[True], begun[False]) > 5
+        assert ("curriculum" in run.history[-1]) == (source == "curriculum")
+        assert source == "demos" or run.history[-1]["curriculum"] > 0.2  # every episode succeeds
 
 
 def test_episodes_begin_in_states_of_the_run_with_new_goals():
@@ -172,7 +221,7 @@ def test_episodes_begin_in_states_of_the_run_with_new_goals():
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_the_infos_may_contain_the_state(number):
-    options = {"info_keys": ("state",), "start_state": "state", "start_share": 1.0}
+    options = {"info_keys": ("state",), "start_state": "state", "start_share": 1.0, "start_source": "demos"}
     config = counted(env="Drift", demos=HERE + "faster", env_kwargs={}, num_envs=number, **options)
     with closing(epochs(config, env=Drift if number > 1 else Drift())) as run:
         states = {
@@ -189,7 +238,7 @@ def test_the_infos_may_contain_the_state(number):
 
 def test_a_function_sets_the_state():
     env = gym.make("her_envs/PointPush-v0", max_steps=9)
-    recorded, options = record(env, np.ones(2, np.float32)), {"start_share": 1.0}
+    recorded, options = record(env, np.ones(2, np.float32)), {"start_share": 1.0, "start_source": "demos"}
     wrapper = StartWrapper(lambda: env, starts(recorded, env, push_state, **options))
     for seed in range(5):
         observation, info = wrapper.reset(seed=seed)
@@ -201,16 +250,31 @@ def test_a_function_sets_the_state():
         StartWrapper(lambda: env, starts(recorded, env, **options)).reset(seed=0)
 
 
+@pytest.mark.parametrize(("goal", "reached"), [((0.5, 0.5), True), ((0.9, 0.9), False)])
+def test_episodes_of_the_curriculum_are_truncated_and_must_reach_their_goal_in_any_step(goal, reached):
+    env, ends = gym.make("her_envs/PointReach-v0", max_steps=90), []
+    made = starts([episode([0] * 3 + [1])])
+    made.choose = lambda rng: (0, 2)
+    made.reset = lambda env, *start: env.reset(options={"state": [0.5, 0.5], "goal": goal})
+    made.end = lambda *start, success: ends.append((*start, success))
+    wrapper = StartWrapper(lambda: env, made)
+    wrapper.reset(seed=0)
+    actions = [np.zeros(2, np.float32)] + [np.array([-1, 0], np.float32)] * SLACK
+    assert [wrapper.step(action)[3] for action in actions] == [False] * SLACK + [True]
+    assert ends == [(0, 2, reached)]
+
+
 @pytest.mark.parametrize("options", [{}, {"start_source": "run", "demos": None}])
 def test_a_resumed_run_equals_an_uninterrupted_one(options, tmp_path):
     config = counted(
         agent={"epsilon": 1.0}, env_kwargs={"length": 60}, steps=250, steps_per_epoch=125, **options
     )
-    assert_resumes(config, tmp_path)
+    resumed = assert_resumes(config, tmp_path)
+    assert options or resumed.history[0]["curriculum"] > 0
 
 
 def test_evaluations_begin_as_usual():
-    with closing(epochs(counted(start_share=1.0))) as run:
+    with closing(epochs(counted(start_share=1.0, start_source="demos"))) as run:
         with closing(epochs(counted(start_share=0.0))) as other:
             pass
         assert run.history[0]["mean_length"] == other.history[0]["mean_length"]
@@ -221,7 +285,8 @@ def test_evaluations_begin_as_usual():
     ("options", "match"),
     [
         ({"start_share": 1.5}, "start_share"),
-        ({"start_source": "curriculum"}, "start_source"),
+        ({"start_share": -0.1}, "start_share"),
+        ({"start_source": "end"}, "start_source"),
         ({"demos": None}, "demos"),
         ({"workers": 1}, "workers"),
         ({"offline": "folder"}, "offline"),
@@ -250,6 +315,11 @@ def test_states_that_cannot_be_set_are_errors(options, match):
 def test_an_environment_that_ignores_the_options_is_an_error(option, key):
     recorded = record(Drift(), 2, seeds=3, info_keys=["is_success", "state"])
     made = starts(recorded, Drift(), "state", start_share=1.0, info_keys=("state",))
-    made.choose = lambda rng: (0, len(recorded[0]) - 1)
     with pytest.raises(ValueError, match=f"'{option}'.*'{key}'"):
         StartWrapper(lambda: Deaf(option), made).reset(seed=0)
+
+
+def test_demonstrations_without_success_have_no_curriculum():
+    with pytest.raises(ValueError, match="curriculum"):
+        starts([episode([0, 1, 0])])
+    assert len(starts([episode([0, 1, 0])], start_source="demos").choose(np.random.default_rng(3))) == 2
