@@ -11,7 +11,7 @@ All times are processor times; the lowest times are shown.
 units, the temperature is constant, and batches have 256 transitions. Stable-Baselines3 and SBX (JAX, compiled
 before the measurement) make ten updates in each call of their method `train`. Unlike our agent, they do not
 normalize inputs, and their networks also read the achieved goal. The *matrix products* of an update are calls
-of ``torch.mm`` with matrices of the same shapes and the same precision.
+of ``torch.mm`` with matrices of the same shapes.
 
 **Agents with default networks.** The *gradient step* is an update without its other parts: converting the
 batch, normalizing the inputs and updating the target networks. Batches have 128 transitions, of BitFlipping
@@ -42,7 +42,6 @@ from benchmarks.replay_task import (
 )
 from benchmarks.result_page import Benchmark, Grid, Requirement, at_most, compared_with, listing
 from benchmarks.timing import Timing, Workload, measure, repeat
-from her_agents.algorithms.networks import bfloat16_products
 from her_agents.algorithms.registry import ALGORITHMS
 from her_wrappers import HindsightReplayBuffer
 
@@ -84,7 +83,7 @@ class SpacesOnly(gym.Env[Any, Any]):
     action_space = ACTION_SPACE
 
 
-def matrix_products(policy_delay: int = 1, precision: str = "float32") -> Workload:
+def matrix_products(policy_delay: int = 1) -> Workload:
     """Return the workload of the matrix products of one update of SAC, on average over ``policy_delay``."""
     inputs = sum(OBSERVATION_SPACE[key].shape[0] for key in ("observation", "desired_goal"))
     width = ACTION_SPACE.shape[0]
@@ -105,11 +104,10 @@ def matrix_products(policy_delay: int = 1, precision: str = "float32") -> Worklo
     arrays = {(m, k, n): (torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)) for m, k, n in shapes}
 
     def run(calls: int) -> None:
-        with bfloat16_products(precision == "bf16"):
-            for _ in range(calls):
-                for shape in shapes:
-                    left, right, product = arrays[shape]
-                    torch.mm(left, right, out=product)
+        for _ in range(calls):
+            for shape in shapes:
+                left, right, product = arrays[shape]
+                torch.mm(left, right, out=product)
 
     return Workload(run, units=policy_delay)
 
@@ -147,7 +145,6 @@ def suffix(name: str) -> str:
 VARIANTS: dict[str, dict[str, Any]] = {
     "her-toolkit": {},
     "her-toolkit, policy_delay=2": {"policy_delay": 2},
-    "her-toolkit, policy_delay=2, bf16": {"policy_delay": 2, "precision": "bf16"},
 }
 PEER_VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "stable-baselines3": [("", {})],
@@ -213,7 +210,7 @@ def compare(timing: Timing) -> tuple[str, list[Requirement], Grid]:
         [name, f"{1e3 * cost:.2f}", f"{1e3 * floors[name]:.2f}", f"{cost / floors[name]:.2f}"]
         for name, cost in lowest.items()
     ]
-    own, delayed, rounded = (lowest[name] for name in VARIANTS)
+    own, delayed = (lowest[name] for name in VARIANTS)
     requirements = [
         at_most(
             "sac with policy_delay=2: time of an update / time of its matrix products",
@@ -221,7 +218,6 @@ def compare(timing: Timing) -> tuple[str, list[Requirement], Grid]:
             delayed / floors[list(VARIANTS)[1]],
         ),
         at_most("sac: time with policy_delay=2 / time without", 0.8, delayed / own),
-        at_most("sac with policy_delay=2: time with bf16 / time without", 1.0, rounded / delayed),
     ]
     for name, cost in lowest.items():
         if name not in VARIANTS:

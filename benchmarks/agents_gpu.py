@@ -36,7 +36,8 @@ from benchmarks.result_page import Benchmark, Grid
 from benchmarks.timing import Timing, Workload, measure
 from her_agents.algorithms.registry import ALGORITHMS
 from her_agents.training.config import Config
-from her_agents.training.updates import Updates, new_meter
+from her_agents.training.logs import Meter
+from her_agents.training.updates import Updates
 from her_wrappers import DeviceReplayBuffer, HindsightReplayBuffer
 
 gym.register_envs(her_envs)
@@ -46,7 +47,7 @@ FULL, QUICK = Timing(turns=9, seconds=0.2), Timing(turns=2, seconds=0.02)
 STORED = 100_000
 DEFAULT = (64, 64, 64)
 
-GPU, GRAPH, ROUNDED, KERNELS = "GPU", "GPU, graph", "GPU, graph, bf16", "kernels"
+GPU, GRAPH, KERNELS = "GPU", "GPU, graph", "kernels"
 NUM_ENVS, STEPS_PER_ENV = 4_096, 25  # of the simulator
 
 
@@ -103,7 +104,6 @@ def workload(case: Case, name: str, device: str) -> Workload:
         buffer.action_space,
         hidden=case.hidden,
         device=used,
-        precision="bf16" if name == ROUNDED else "float32",
     )
     config = Config(
         env="random walks",
@@ -111,10 +111,10 @@ def workload(case: Case, name: str, device: str) -> Workload:
         on_device=case.simulator,
         num_envs=NUM_ENVS,
         updates_per_step=2 / NUM_ENVS,
-        updates_in_graph="always" if name in {GRAPH, ROUNDED} else "never",
+        updates_in_graph="always" if name == GRAPH else "never",
         clip_targets=False,
     )
-    updates = Updates(agent, buffer, config, new_meter(config))
+    updates = Updates(agent, buffer, config, Meter())
 
     def run(calls: int) -> None:
         torch.set_num_threads(1 if on_gpu else int(name))
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     threads = [str(count) for count in (1, 2, 4, 8) if count <= cores]
     torch.set_flush_denormal(True)  # few episodes lead to gradients so small that they take longer
     has_graphs = torch.device(options.device).type == "cuda"
-    measured = [*threads, GPU, *[GRAPH, ROUNDED] * has_graphs]
+    measured = [*threads, GPU, *[GRAPH] * has_graphs]
     rows, gains = [], {}
     for case in CASES:
         costs = measure({name: workload(case, name, options.device) for name in measured}, timing)
@@ -155,12 +155,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         best = medians[cpu] / min(medians[name] for name in measured[len(threads) :])
         gains[best] = case
         medians[KERNELS] = 1e6 * kernel_time(case, options.device)
-        columns = [GPU, GRAPH, ROUNDED, KERNELS]
+        columns = [GPU, GRAPH, KERNELS]
         texts = [
             f"{medians[name]:,.0f}" if medians.get(name, nan) > 0 else "not measured" for name in columns
         ]
         rows.append([str(case), f"{medians[cpu]:,.0f}", *texts, f"{best:.2f}"])
-    header = ["agent", "CPU", GPU, GRAPH, ROUNDED, KERNELS, "times as fast as the CPU"]
+    header = ["agent", "CPU", GPU, GRAPH, KERNELS, "times as fast as the CPU"]
     grids = [Grid("Microseconds for a batch and an update", header, rows)]
     least, most = min(gains), max(gains)
     answer = f"On the GPU, sampling a batch and updating the agent is {least:.1f} times ({gains[least]}) to "

@@ -12,8 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from her_agents.algorithms.networks import GoalInputs, Network, bfloat16_products
-from her_agents.algorithms.options import require_precision
+from her_agents.algorithms.networks import GoalInputs, Network
 from her_wrappers.replay.tensors import find_device, is_capturing
 from her_wrappers.support.arguments import require_gamma, require_keys
 
@@ -47,9 +46,6 @@ class Agent:
         seed: Seed of the initial weights, the exploration and the noise in targets.
         device: Torch device of networks, statistics and updates, such as ``"cpu"`` or ``"cuda"``. Initial
             weights do not depend on the device.
-        precision: ``"float32"`` or ``"bf16"``, with which the matrix products between hidden layers and
-            those for gradients use bfloat16 on CPUs that support it, and TensorFloat-32 (not bfloat16) on
-            GPUs. All other operations use float32.
         use_keys: Further keys of the observations that the agent reads.
         critic_keys: Further keys of the observations that only the critics read, such as a value that a
             simulator provides, but a robot cannot measure. Actions do not need these keys.
@@ -67,8 +63,8 @@ class Agent:
     Raises:
         TypeError: A part of an observation or a goal is neither a vector nor an image, the algorithm does not
             support the action space or ``critic_keys``, or an option is unknown or has a wrong type.
-        ValueError: ``gamma`` or an option is out of range, the observation space lacks a key, ``precision``
-            is unknown, or torch cannot use ``device``.
+        ValueError: ``gamma`` or an option is out of range, the observation space lacks a key, or torch cannot
+            use ``device``.
     """
 
     options_type: type[AgentOptions]
@@ -84,7 +80,6 @@ class Agent:
         clip_targets: bool = True,
         seed: int = 0,
         device: str | torch.device = "cpu",
-        precision: str = "float32",
         use_keys: Sequence[str] = (),
         critic_keys: Sequence[str] = (),
         **options: Any,
@@ -97,7 +92,6 @@ class Agent:
         self._target_parameters: list[torch.Tensor] = []
         self._online_parameters: list[torch.Tensor] = []
         self._errors = torch.zeros(0)  # TD errors of the latest update, (..., B)
-        self._bfloat16 = require_precision(precision) == "bf16"
         self.device = find_device(device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self._random: dict[str, Any] = {"generator": self.generator, "device": self.device}
@@ -236,7 +230,6 @@ class Agent:
             num_actions=num_actions,
             is_critic=is_critic,
             layer_norm=self.options.layer_norm,
-            bfloat16=self._bfloat16,
         )
         return network.to(self.device)  # made on the CPU, so that all devices get the same initial weights
 
@@ -268,8 +261,8 @@ class Agent:
         target = self.as_tensor(batch.rewards) + self.as_tensor(batch.discounts) * next_value
         return target.clamp(*self._bounds)
 
-    def squared_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the 0-d mean of weights * (values - target)**2; store values - target for `td_errors`."""
+    def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the mean of weights * (values - target)**2, 0-d; store the TD errors for `td_errors`."""
         self._errors = values - target
         return (self.as_tensor(batch.weights) * self._errors.square()).mean()
 
@@ -285,8 +278,7 @@ class Agent:
         Once in `LOSS_INTERVAL` updates, raise ValueError if the loss is not finite.
         """
         optimizer.zero_grad()
-        with bfloat16_products(self._bfloat16):
-            loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
+        loss.backward(inputs=inputs)  # type: ignore[no-untyped-call] # torch does not annotate it
         optimizer.step()
         # Rarely, since it waits for a GPU
         if self.updates % LOSS_INTERVAL == LOSS_INTERVAL - 1 and not is_capturing(self.device):

@@ -78,7 +78,7 @@ class DQN(Agent):
         taken = self.as_tensor(batch.actions - self._first_action).long().unsqueeze(1)
         all_values = self.network(inputs)
         values = all_values.gather(1, taken).squeeze(1)
-        loss = self.squared_loss(batch, values, target)
+        loss = self.critic_loss(batch, values, target)
         if imitate is not None and self.options.bc_weight:
             others = all_values + self.options.margin * torch.ones_like(all_values).scatter(1, taken, 0)
             below = (others.amax(dim=1) - values) * self.as_tensor(imitate)

@@ -65,7 +65,7 @@ class IQL(Agent):
         with torch.no_grad():
             target = self.bellman_target(batch, self.value(next_inputs).squeeze(1))
         values = self.critics(inputs, actions)
-        critic_loss = self.squared_loss(batch, values, target)
+        critic_loss = self.critic_loss(batch, values, target)
         advantage = self._advantage(inputs, actions)
         asymmetry = torch.where(advantage > 0, self.options.expectile, 1 - self.options.expectile)
         value_loss = (weights * (asymmetry * advantage.square())).mean()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from her_wrappers import Batch
     from her_wrappers.data.trees import Path
 
-LEAST_ROWS = 64  # products of fewer rows, such as for the next action, are faster in float32
 LARGEST = 5.0  # absolute value of a normalized component
 LEAST_DEVIATION = 0.01  # of a component, which may be constant
 MIN_IMAGE_SIZE = 20  # [pixels]; the convolutions have no output for smaller images
@@ -230,7 +228,7 @@ class Network(nn.Module):
 
     ``inputs``, those of the agent, determine the size of the first layer. ``num_actions`` is the length of
     the action vector in the input of a critic, or 0 for other networks; ``is_critic`` is as in
-    `Agent.make_network`. With ``bfloat16``, layers other than the first and last use `bfloat16_products`.
+    `Agent.make_network`.
     """
 
     def __init__(
@@ -242,10 +240,8 @@ class Network(nn.Module):
         num_actions: int = 0,
         is_critic: bool | None = None,
         layer_norm: bool = False,
-        bfloat16: bool = False,
     ) -> None:
         super().__init__()
-        self._bfloat16 = bfloat16
         is_critic = num_actions > 0 if is_critic is None else is_critic
         read = [inputs, *[inputs.critic] * is_critic] if inputs.critic else [inputs]
         self._critic_keys = inputs.critic.keys if inputs.critic and is_critic else ()
@@ -278,13 +274,7 @@ class Network(nn.Module):
         parts += [self.get_submodule(name)(image) for name, image in pairs]
         parts += [] if actions is None else [actions]
         vectors = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
-        *hidden, last = self.layers
-        for layer in hidden[:1]:  # in float32, which keeps the precision of the inputs
-            vectors = layer(vectors)
-        with bfloat16_products(self._bfloat16 and vectors.shape[0] >= LEAST_ROWS):
-            for layer in hidden[1:]:
-                vectors = layer(vectors)
-        return last(vectors)  # type: ignore[no-any-return]
+        return self.layers(vectors)  # type: ignore[no-any-return]
 
 
 class Critics(nn.ModuleList):
@@ -293,24 +283,6 @@ class Critics(nn.ModuleList):
     def forward(self, inputs: NetworkInput, actions: torch.Tensor) -> torch.Tensor:
         """Return the K outputs of each of the C critics, (C, K, B), for B inputs and (B, A) actions."""
         return torch.stack([critic(inputs, actions).T for critic in self])
-
-
-@contextmanager
-def bfloat16_products(enabled: bool) -> Iterator[None]:
-    """Within the context, let torch compute products of float32 matrices in bfloat16, if ``enabled`` is True.
-
-    torch does so only if the processor supports bfloat16; GPUs use TensorFloat-32. The sums of the products,
-    and all other operations, are computed in float32. The setting applies to all threads of the process.
-    """
-    if not enabled:
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def _shapes(key: str, observation_space: spaces.Dict) -> dict[Path, tuple[int, ...]]:

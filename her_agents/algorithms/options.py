@@ -22,8 +22,6 @@ KINDS: dict[str, Any] = {
 }
 """Types that a field of options accepts, by the text of its annotation."""
 
-PRECISIONS = ("float32", "bf16")
-
 UNITS = {"usual": (16, 8192)}
 """Metadata of the field ``hidden``: the smallest and the largest usual number of units in a layer."""
 
@@ -61,13 +59,6 @@ def require_values(options: Any) -> None:
             require_flag(name, value)
         elif (kind := KINDS.get(str(option.type))) and not isinstance(value, kind):
             raise TypeError(f"{name} must be of type {option.type}, got {value!r}")
-
-
-def require_precision(precision: object, choices: tuple[str, ...] = PRECISIONS) -> str:
-    """Return ``precision``; raise ValueError unless it is one of ``choices``."""
-    if precision not in choices:
-        raise ValueError(f"precision must be {' or '.join(map(repr, choices))}, got {precision!r}")
-    return str(precision)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,9 +43,9 @@ NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info
 
 MAX_PROBE_STEPS = 100
 
-LEAST_PRODUCTS = {"cuda": 50_000_000, "bf16": 15_000_000}
-"""``device="auto"`` chooses a GPU, and ``precision="auto"`` chooses bf16, if the hidden layers need at least
-this many multiplications per batch. The threshold for GPUs was measured in `docs/results/agents_gpu.md`."""
+LEAST_PRODUCTS = 50_000_000
+"""``device="auto"`` chooses a GPU if the hidden layers need at least this many multiplications per batch. The
+threshold was measured in `docs/results/agents_gpu.md`."""
 
 
 def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
@@ -111,45 +111,17 @@ def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
     return replace(config, clip_targets=True)
 
 
-def resolve_auto(config: Config, observation_space: Any) -> tuple[Config, dict[str, str]]:
-    """Choose ``device`` and ``precision`` if they are ``"auto"``; return also the reasons, by option."""
-    reasons = {}
-    if config.device == "auto":
-        device, reasons["device"] = choose_device(config, observation_space)
-        config = replace(config, device=device)
-    if config.precision == "auto":  # depends on the device
-        precision, reasons["precision"] = choose_precision(config)
-        config = replace(config, precision=precision)
-    return config, reasons
-
-
 def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:
-    """Return the device that ``device="auto"`` means on this machine, and the reason."""
+    """Return the device of a run and, if ``config.device`` is ``"auto"``, the reason, else ``""``."""
+    if config.device != "auto":
+        return config.device, ""
     if not torch.cuda.is_available():
         return "cpu", "torch finds no CUDA device"
-    is_small = _num_products(config) < LEAST_PRODUCTS["cuda"]
+    hidden: Sequence[int] = config.agent.get("hidden", options_type(config.algo).hidden)
+    is_small = config.batch_size * sum(a * b for a, b in pairwise(hidden)) < LEAST_PRODUCTS
     if is_small and all(len(each.shape or ()) < 3 for each in leaf_spaces(observation_space).values()):
         return "cpu", "networks and batches are small; a GPU would not be faster"
     return "cuda", torch.cuda.get_device_name()
-
-
-def choose_precision(config: Config) -> tuple[str, str]:
-    """Return the precision that ``precision="auto"`` means on ``config.device``, and the reason."""
-    if torch.device(config.device).type != "cpu":
-        return "float32", "bf16 is chosen on CPUs only"
-    # AMX: units of Intel Xeon processors that multiply matrices. Older versions of torch do not report them.
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    if not capabilities.get("amx_bf16", False):
-        return "float32", "torch finds no processor with AMX units for bfloat16"
-    if _num_products(config) < LEAST_PRODUCTS["bf16"]:
-        return "float32", "networks and batches are small; bf16 would not be faster"
-    return "bf16", "the processor has AMX units for bfloat16"
-
-
-def _num_products(config: Config) -> int:
-    """Return the number of multiplications between the hidden layers of a network, for one batch."""
-    hidden: Sequence[int] = config.agent.get("hidden", options_type(config.algo).hidden)
-    return config.batch_size * sum(a * b for a, b in pairwise(hidden))
 
 
 def make_agent(
@@ -171,7 +143,6 @@ def make_agent(
         clip_targets=config.clip_targets,
         seed=config.seed,
         device=device or config.device,
-        precision=config.precision,
         use_keys=config.use_keys,
         critic_keys=config.critic_keys,
         **config.agent,

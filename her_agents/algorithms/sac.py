@@ -124,10 +124,6 @@ class SAC(Agent):
             loss = loss + self.options.bc_weight * cloning
         return loss, entropy.detach().mean()
 
-    def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the 0-d loss of the values (C, 1, B) of C critics; store the TD errors for `td_errors`."""
-        return self.squared_loss(batch, values, target)
-
     def q_values(self, values: torch.Tensor) -> torch.Tensor:
         """Return the minimum over the values of C critics, (C, 1, B) -> (B,), which the actor maximizes."""
         return values.amin(dim=(0, 1))

@@ -83,10 +83,6 @@ class TD3(Agent):
         self.update_targets()
         return measured
 
-    def critic_loss(self, batch: Batch, values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the 0-d loss of the values (C, 1, B) of C critics; store the TD errors for `td_errors`."""
-        return self.squared_loss(batch, values, target)
-
     def actor_loss(self, batch: Batch, inputs: NetworkInput, imitate: Any = None) -> torch.Tensor:
         """Return the loss of the actor, 0-d; ``imitate`` is passed only if ``bc_weight`` is above 0."""
         actions = self.actor(inputs)

@@ -27,40 +27,6 @@ def fetch_pick_and_place(observation: Mapping[str, np.ndarray]) -> np.ndarray:
     return _move(10 * offset, OPEN)
 
 
-def fetch_slide(observation: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return an action, (4,) float32, in FetchSlide-v4: go behind the puck, and hit it towards the goal.
-
-    27 of 50 episodes succeed, and 19 of 50 with noise of 0.05 on the actions.
-    """
-    values, goal = observation["observation"], observation["desired_goal"]
-    gripper, puck = values[:3], values[3:6]
-    velocity = (values[14:16] + values[20:22]) / 0.04  # of the puck [m/s]; a step takes 0.04 s
-    offset = (goal - puck)[:2]
-    # Friction slows the axis of the larger velocity only, by 0.98 m/s^2, or both axes by half of it if the
-    # velocities are equal. The puck stops after |v|^2 / 1.96 along one axis, v_x v_y / 0.98 along the other.
-    near, far = np.sort(np.abs(offset))
-    wanted = 0.7 * (np.sqrt(far + near) + np.array([1, -1]) * np.sqrt(far - near))
-    wanted = np.sign(offset) * (wanted if abs(offset[0]) > abs(offset[1]) else wanted[::-1])
-    speed = np.linalg.norm(wanted)
-    way = wanted / max(speed, 1e-6)
-    # A corner of the closed fingers must hit the puck: a side of them would push it along x or y.
-    corner = np.sign(way) * (0.0135, 0.015)
-    tip = gripper[:2] + corner - puck[:2]
-    along, aside = tip @ way, tip - (tip @ way) * way
-    is_sliding = velocity @ way > 0.95 * speed or (np.linalg.norm(velocity) > 0.1 and along < -0.12)
-    if far < 0.03 or is_sliding:
-        return _move(np.zeros(3), 0)
-    is_low = gripper[2] < puck[2] + 0.015
-    if is_low and -0.13 < along < -0.01 and np.linalg.norm(aside) < 0.012:
-        return _move(np.append(0.92 * wanted - 8 * aside, 8 * (puck[2] - gripper[2])), 0)
-    behind = np.append(puck[:2] - 0.055 * way - corner, puck[2])
-    if np.linalg.norm((behind - gripper)[:2]) > 0.012:
-        behind[2] += 0.07  # above the puck
-        if is_low:
-            behind[:2] = gripper[:2]  # up first
-    return _move(12 * (behind - gripper), 0)
-
-
 def panda_stack(observation: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return an action, (4,) float32, in PandaStack-v3: carry the first block to its goal, then the second.
 

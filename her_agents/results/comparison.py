@@ -40,15 +40,8 @@ RESAMPLES, CURVE_RESAMPLES = 10_000, 2_000
 MAX_POINTS = 200
 """Largest number of points of a learning curve."""
 
-SUFFIXES = (".pdf", ".png", ".svg", ".md", ".tex")
+SUFFIXES = (".pdf", ".png", ".svg", ".md")
 """Suffixes of the files that `Comparison.write` can write: figures, then tables."""
-
-# Text before, between and after the cells of a row, and replaced characters, by the suffix of the file.
-TABLES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    ".md": ("| ", " | ", " |", {"|": r"\|"}),
-    ".html": ("<tr><td>", "</td><td>", "</td></tr>", {"&": "&amp;", "<": "&lt;"}),
-    ".tex": ("", " & ", r" \\", {each: f"\\{each}" for each in "_%&#$"}),
-}
 
 # Line styles and markers distinguish the groups in black and white.
 LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vXP"
@@ -146,25 +139,23 @@ class Comparison:
             first, groups = first[1:], [row[1:] for row in groups]
         return [(first, groups), (second, pairs)]
 
-    def text(self, suffix: str = ".md") -> str:
-        """Return the results as tables with a caption, in Markdown (.md) or LaTeX (.tex)."""
-        tables = [format_table(head, rows, suffix) for head, rows in self.tables() if rows]
-        return "\n\n".join([*tables, "% " * (suffix == ".tex") + self.caption()]) + "\n"
-
-    def caption(self) -> str:
-        """Return one paragraph that explains how the numbers in the tables were computed."""
-        few = any(row.runs < MIN_RUNS for row in self.rows)
-        return (
+    def text(self) -> str:
+        """Return the results as Markdown tables, and a paragraph that explains how they were computed."""
+        is_small = any(row.runs < MIN_RUNS for row in self.rows)
+        more = f"; range if a group has fewer than {MIN_RUNS} runs" if is_small else ""
+        caption = (
             "Success: interquartile mean of the last evaluations up to the step. Steps and minutes: "
             "Kaplan-Meier median of the first evaluation with that success rate. P(X > Y): probability that "
             "a run of X is better than a run of Y; ties count one half. "
-            f"In brackets: {LEVEL:.0%} interval{f'; range if a group has fewer than {MIN_RUNS} runs' * few}."
+            f"In brackets: {LEVEL:.0%} interval{more}.\n"
         )
+        return "\n\n".join([*(markdown_table(*each) for each in self.tables() if each[1]), caption])
 
     def draw(self) -> Figure:
         """Return a figure with one panel for each task. A panel shows the learning curve of each group."""
         import matplotlib as mpl  # noqa: PLC0415 - slow
         from matplotlib.figure import Figure  # noqa: PLC0415 - slow
+        from matplotlib.ticker import EngFormatter  # noqa: PLC0415 - slow
 
         columns = min(3, len(self.runs))
         rows = -(-len(self.runs) // columns)
@@ -177,7 +168,7 @@ class Comparison:
                 for name, logs in groups.items():
                     draw_group(axes, logs, name, names.index(name), self.seed)
                 axes.set(title=task, xlabel="environment steps", ylim=(-0.03, 1.03), xlim=(0, None))
-                axes.xaxis.set_major_formatter("{x:,.0f}" if axes.get_xlim()[1] < 10_000 else _thousands)
+                axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # such as 250k
             for axes in list(figure.axes)[len(self.runs) :]:
                 axes.remove()
             for axes in figure.axes[::columns]:
@@ -201,15 +192,15 @@ class Comparison:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure (.pdf, .png, .svg) or the tables (.md, .tex); the suffix of the path decides.
+        """Write the figure (.pdf, .png, .svg) or the tables (.md); the suffix of the path decides.
 
         Raises:
             OSError: The file cannot be written.
             ValueError: The path has another suffix.
         """
         suffix, data = require_suffix("path", path, SUFFIXES), io.BytesIO()
-        if suffix in {".md", ".tex"}:
-            data.write(self.text(suffix).encode())
+        if suffix == ".md":
+            data.write(self.text().encode())
         else:
             import matplotlib as mpl  # noqa: PLC0415 - slow
 
@@ -432,26 +423,10 @@ def draw_group(axes: Axes, logs: Sequence[RunLog], label: str, number: int, seed
     )
 
 
-def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], suffix: str) -> str:
-    """Return a table in Markdown (.md), HTML (.html) or LaTeX (.tex, for the package booktabs)."""
-    first, between, last, replaced = TABLES[suffix]
-    lines = [
-        first + between.join(cell.translate(str.maketrans(replaced)) for cell in row) + last
-        for row in (header, *rows)
-    ]
-    if suffix == ".md":
-        lines.insert(1, first + between.join(["---"] * len(header)) + last)
-    elif suffix == ".html":
-        lines = ["<table>", *lines, "</table>"]
-    else:
-        lines = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
-        lines = [f"\\begin{{tabular}}{{{'l' * len(header)}}}", *lines, "\\end{tabular}"]
-    return "\n".join(lines)
-
-
-def _thousands(value: float, position: int | None = None) -> str:
-    """Format a number of steps as a Matplotlib tick label, such as 250k or 1.5M."""
-    return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k" if value else "0"
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    cells = [[cell.replace("|", r"\|") for cell in row] for row in (header, *rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (cells[0], ["---"] * len(header), *cells[1:]))
 
 
 def _cell(value: float, form: str) -> str:

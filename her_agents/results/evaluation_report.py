@@ -7,8 +7,8 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from scipy import stats
 
-from her_agents.results.comparison import format_table
+from her_agents.results.comparison import markdown_table
 from her_agents.training.evaluation import EpisodeResult, Policy, play_episode
 from her_wrappers.data.atomic import replacement
 from her_wrappers.goals.interface import env_name, require_goal_space
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CELLS = {1: 8, 2: 3, 3: 2}
 """Intervals per goal component in the grid of `by_region`, by the number of components that vary."""
 
-SUFFIXES = (".html", ".json", ".md")
+SUFFIXES = (".html", ".json")
 
 
 class Share(NamedTuple):
@@ -122,19 +122,21 @@ class EvaluationReport:
         interval = stats.binomtest(int(successes.sum()), len(rows)).proportion_ci(method="wilson")
         return Share(name, len(rows), float(successes.mean()), float(interval.low), float(interval.high))
 
-    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """Return title, header and rows of each table."""
-        tables, header = [], ["", "episodes", "success", "95 % interval"]
+    def tables(self) -> str:
+        """Return the success rates by region, by distance and over time, as tables in Markdown."""
+        tables: dict[str, str] = {}  # by title
         groups = {"By goal": self.by_region(), "By distance from start to goal": self.by_distance()}
         for title, shares in groups.items():
             rows = [
                 [s.name, str(s.episodes), f"{s.rate:.2f}", f"{s.low:.2f} to {s.high:.2f}"] for s in shares
             ]
-            tables += [(title, header, rows)] if rows else []
+            if rows:
+                tables[title] = markdown_table(["", "episodes", "success", "95 % interval"], rows)
         at_goal = self.over_time()
         steps = np.unique(np.linspace(1, at_goal.shape[1], 11).astype(int))
         times = [[str(step), *(f"{each:.2f}" for each in at_goal[:, step - 1])] for step in steps]
-        return [*tables, ("Over time", ["after step", "success", "success once"], times)]
+        tables["Over time"] = markdown_table(["after step", "success", "success once"], times)
+        return "\n\n".join(f"## {title}\n\n{table}" for title, table in tables.items())
 
     def summary(self) -> str:
         """Return one paragraph with the most important numbers."""
@@ -148,13 +150,9 @@ class EvaluationReport:
             f"Suite of goals {self.suite}, seed {self.seed}."
         )
 
-    def markdown(self, picture: str | None = None) -> str:
-        """Return the report as Markdown; ``picture`` is the path of the figure to include, or None."""
-        parts = [f"# {self.policy} in {self.env}", self.summary()]
-        parts += [] if picture is None else [f"![Success by goal, by distance and over time]({picture})"]
-        for title, header, rows in self._tables():
-            parts += [f"## {title}", format_table(header, rows, ".md")]
-        return "\n\n".join(parts) + "\n"
+    def markdown(self) -> str:
+        """Return the report as Markdown, without the figure."""
+        return f"# {self.policy} in {self.env}\n\n{self.summary()}\n\n{self.tables()}\n"
 
     def json(self) -> str:
         """Return the report as JSON: all attributes, and the success rates of all groups."""
@@ -198,28 +196,16 @@ class EvaluationReport:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the report; the suffix of ``path`` selects HTML (.html), JSON (.json) or Markdown (.md).
-
-        The figure of a Markdown report is written next to the report, as a .png file.
+        """Write the report; the suffix of ``path`` selects HTML with the figure (.html), or JSON (.json).
 
         Raises:
             OSError: The file cannot be written.
             ValueError: The path has another suffix.
         """
-        path, suffix = Path(path), require_suffix("path", path, SUFFIXES)
-        if suffix == ".json":
+        if require_suffix("path", path, SUFFIXES) == ".json":
             data = self.json().encode()
-        elif suffix == ".md":
-            picture = path.with_suffix(".png")
-            data = self.markdown(picture.name).encode()
-            with replacement(picture) as file:
-                self.draw().savefig(file, format="png", dpi=120)
         else:
-            tables = [
-                f"<h2>{title}</h2>{format_table(header, rows, '.html')}"
-                for title, header, rows in self._tables()
-            ]
-            body = "\n".join([html_image(self.draw(), "success"), *tables])
+            body = f"{html_image(self.draw(), 'success')}\n<pre>{escape(self.tables())}</pre>"
             data = html_page(f"{self.policy} in {self.env}", self.summary(), body)
         with replacement(path) as file:
             file.write(data)

@@ -33,7 +33,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     The inputs of the model are the keys of the observation that the agent reads for actions, with their
     dtypes and shapes and a leading axis of any length B. A part of a Dict or Tuple is an input with a name
     such as ``observation/camera``. The output ``action`` contains B actions of the environment's action
-    space, computed as in `Agent.act` without exploration. All computations use float32.
+    space, computed as in `Agent.act` without exploration.
     The metadata of the model are strings: ``env``, ``algo``, ``env_kwargs``, ``observation_space`` and
     ``action_space`` (the last three as JSON), and the versions of ``her-toolkit`` and ``torch``. If the run
     used an agent of your own, its module is imported.
@@ -60,8 +60,7 @@ def export_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
         raise ImportError(f"the export needs onnx and onnxscript; {fix}", name="onnx") from error
     file = best_checkpoint(path)
     checkpoint = load_checkpoint(file)
-    config = checkpoint["config"] | {"precision": "float32"}
-    agent = agent_of(checkpoint | {"config": config}, file)
+    config, agent = checkpoint["config"], agent_of(checkpoint, file)
     space: Any = space_from_json(checkpoint["spaces"][0])
     samples = {key: space[key].sample() for key in agent.inputs.keys}
     # Two rows, since torch treats an axis of length 1 as constant.

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from her_agents.algorithms.options import (
-    AGENT_OPTIONS,
-    PRECISIONS,
-    agent_options,
-    count,
-    ranged,
-    require_precision,
-    require_values,
-)
+from her_agents.algorithms.options import AGENT_OPTIONS, agent_options, count, ranged, require_values
 from her_wrappers import EpisodeArchive
 from her_wrappers.data.text import parse_file
 from her_wrappers.goals.environments import absolute_name
 from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, GoalMixture, Mixture
 from her_wrappers.support.arguments import removed_arguments, require_keys
 
-REMOVED = {
+REMOVED: dict[str, tuple[Container[Any], str]] = {
     "tensor_functions": (
-        False,
+        (False,),
         "compute_reward and compute_terminated get NumPy arrays, and each batch is copied to the device",
-    )
+    ),
+    "precision": (("float32", "bf16"), "call torch.set_float32_matmul_precision before the run"),
+    "history_every": (range(1000), "copy best.pt or latest.pt in on_epoch of train()"),
 }
-"""Removed options: the former default, which saved configs may contain, and advice for the error message."""
+"""Removed options: values that are ignored, since saved configs contain them, and advice for the error."""
 
 FILE_OPTIONS = ("env", "algo", "termination", "goal_selection_strategy", "start_state")
 """Options whose value can be ``path/to/file.py:name``."""
@@ -114,8 +108,6 @@ class Config:
     """Epochs between evaluations; 0 for none. By default 1, and 0 for a real robot."""
     save_every: int = 1
     """Epochs between writes of latest.pt, the checkpoint for resuming."""
-    history_every: int = count(10)
-    """Epochs between the checkpoints history/epoch_<n>.pt, which are never deleted; 0 writes none."""
     info_keys: tuple[str, ...] = ()
     """Keys of the infos that compute_reward and compute_terminated read."""
     use_keys: tuple[str, ...] = ()
@@ -139,9 +131,6 @@ class Config:
     updates_in_graph: str = "auto"
     """Whether updates run as CUDA graphs, which launch all operations of an update at once: always; never; or
     auto: on CUDA devices, unless the agent or a function waits for the device, which causes a warning."""
-    precision: str = "float32"
-    """Precision of matrix products: float32; bf16, which uses bfloat16 if the processor supports it; or auto,
-    which uses bf16 where it is faster: on processors with AMX units, for large layers and batches."""
     threads: int = 1
     """Number of torch threads of the learner, the process that updates the agent. Two threads are faster for
     layers of 256 units or more if two cores are idle, and many times slower on a busy machine."""
@@ -210,7 +199,6 @@ class Config:
             raise ValueError(f"seed must be below 2**63, got {self.seed}")
         if self.fresh_envs and not self.workers:
             raise ValueError("fresh_envs=True needs workers, got workers=0; set workers to 1 or more")
-        require_precision(self.precision, (*PRECISIONS, "auto"))
         if self.updates_in_graph not in {"auto", "always", "never"}:
             raise ValueError(
                 f"updates_in_graph must be 'auto', 'always' or 'never', got {self.updates_in_graph!r}"
@@ -298,12 +286,12 @@ def make_config(*sources: Mapping[str, Any]) -> Config:
         *sources: Values of the fields of `Config`, by name.
 
     Raises:
-        TypeError: An option has a wrong type, or is removed and not set to its former default.
+        TypeError: An option has a wrong type, or was removed.
         ValueError: An option is unknown or out of range, or ``env`` is missing.
     """
     options = merge_options(*sources)
-    for name in [name for name, (default, _) in REMOVED.items() if options.get(name) == default]:
-        options.pop(name, None)
+    for name in [name for name, (ignored, _) in REMOVED.items() if options.get(name) in ignored]:
+        options.pop(name)
     known = [each.name for each in fields(Config)]
     for name in options.keys() - {*known, *REMOVED}:
         raise ValueError(f"unknown option {name!r}; choose from {', '.join(map(repr, known))}")

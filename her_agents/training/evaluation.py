@@ -30,11 +30,6 @@ class EpisodeResult:
     length: int = 0  # number of steps
     success_once: bool = False  # whether any step is a success
 
-    def after(self, reward: Any, success: bool) -> EpisodeResult:
-        """Return the result after one more step."""
-        once = self.success_once or success
-        return EpisodeResult(success, self.total + float(reward), self.length + 1, once)
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -94,7 +89,8 @@ def play_episode(
         observation, reward, terminated, truncated, info = env.step(action)
         done = terminated or truncated
         success = bool(info[success_key(info)]) if needs_flag else bool(flag_of(info))
-        result = result.after(reward, success)
+        once = result.success_once or success
+        result = EpisodeResult(success, result.total + float(reward), result.length + 1, once)
         if watch is not None:
             watch(result)
     return result

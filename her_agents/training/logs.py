@@ -13,8 +13,6 @@ from her_wrappers.data.atomic import replacement
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from her_wrappers import Batch
-
 COUNTS = ("epoch", "env_steps", "updates", "seconds")
 """Columns of a log row that contain the progress of the run."""
 
@@ -28,13 +26,9 @@ COLUMNS = (
     "reward_mean",
     "relabeled_success",
     "trivial_share",
-    "goal_age",
     "q_mean",
 )
 """First columns of every log, in order; the losses are the last columns. See `docs/training.md`."""
-
-OTHER_GOALS = ("original", "random", "desired")
-"""Strategies whose goals need not be achieved goals of the row's own episode."""
 
 Row = dict[str, float]
 
@@ -50,14 +44,9 @@ def evaluated(rows: Sequence[Row]) -> list[Row]:
 
 
 class Meter:
-    """Computes the mean of each named measurement since the last call of `read`.
+    """Computes the mean of each named measurement since the last call of `read`."""
 
-    ``zero_is_success`` says whether a reward of 0 means success; otherwise, ``relabeled_success`` is not
-    computed. ``num_envs`` is that of a `DeviceReplayBuffer`, or 1 for other buffers.
-    """
-
-    def __init__(self, *, zero_is_success: bool = True, num_envs: int = 1) -> None:
-        self._zero_is_success, self._num_envs = zero_is_success, num_envs
+    def __init__(self) -> None:
         self._sums: defaultdict[str, Any] = defaultdict(float)
         self._counts: defaultdict[str, Any] = defaultdict(int)
 
@@ -70,28 +59,6 @@ class Meter:
         for name, value in measured.items():
             self._sums[name] += value
             self._counts[name] += count
-
-    def add_batch(self, batch: Batch) -> None:
-        """Add ``reward_mean``, ``relabeled_success`` and ``goal_age`` of a batch.
-
-        ``relabeled_success`` is the share of relabeled transitions that are successes. ``goal_age`` is the
-        mean number of steps between a relabeled transition and the transition of the same episode that
-        achieved its new goal. Measurements of tensors stay on their device.
-        """
-        self.add({"reward_mean": batch.rewards.mean()})
-        if self._zero_is_success:
-            successes = (batch.rewards == 0) & batch.relabeled
-            self.add({"relabeled_success": successes.sum()}, batch.relabeled.sum())
-        origin = batch.provenance
-        if origin is not None:
-            rows = origin.component < 0  # whose goals are of their own episodes
-            for number, name in enumerate(origin.names):
-                if name not in OTHER_GOALS:
-                    rows = rows | (origin.component == number)
-            steps = abs(batch.goal_index - batch.index)
-            if self._num_envs > 1:  # whose steps are numbered in turn, except those of demonstrations
-                steps = steps // (1 + (self._num_envs - 1) * ~batch.is_demonstration)
-            self.add({"goal_age": (steps * rows).sum()}, rows.sum())
 
     def merge(self, other: Meter) -> None:
         """Add all measurements of another meter, which does not change."""

@@ -72,7 +72,7 @@ def epoch_line(row: Mapping[str, float]) -> str:
     if "step_seconds" in row:
         texts += [f"period {1000 * row['step_seconds']:.1f} ms, within {1000 * row['step_jitter']:.1f} ms"]
     success = "success_once" if "success_rate" in row else "collected_success"
-    diagnostics = (success, "q_mean", "relabeled_success", "goal_age", "curriculum")
+    diagnostics = (success, "q_mean", "relabeled_success", "curriculum")
     texts += [f"{name} {row[name]:.2f}" for name in diagnostics if name in row]
     return " | ".join(texts + [f"skipped_episodes {int(n)}" for n in [row.get("skipped_episodes")] if n])
 
@@ -81,7 +81,6 @@ def train(
     config: Config,
     *,
     env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
-    eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     agent: Agent | type[Agent] | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -100,7 +99,6 @@ def train(
         env: Function that makes the environment, used instead of ``config.env``, which is then only a name
             in messages. A `GoalSimulator` is also accepted and, with ``num_envs=1`` and ``workers=0``, a
             `gymnasium.Env`. Both are used for evaluations too, and are not closed.
-        eval_env: Another environment for the evaluations, like ``env``.
         agent: Subclass of `Agent`, used instead of ``config.algo``. With ``workers=0``, an instance of a
             subclass is also accepted.
         folder: Folder of logs and checkpoints; None writes no files.
@@ -138,11 +136,18 @@ def train(
             used; or ``tensorboard`` is True, and the package tensorboard is not installed.
     """
     files = None if folder is None else RunFolder(Path(folder))
+    saved, buffer = None, None
+    if resume and files is None:
+        raise ValueError("resume=True needs the folder of the run, got folder=None")
+    if files is not None and resume:
+        config, saved, buffer = files.read_latest(config)
+    elif files is not None:
+        files.require_new()
     with ExitStack() as stack:
         workers = {"backend": backend, "address": address, "timeout": timeout}
-        options = {"env": env, "eval_env": eval_env, "agent": agent, **workers}
-        run = _begin(config, files, resume=resume, **options)
-        stack.enter_context(closing(run))
+        run = stack.enter_context(closing(open_run(config, buffer, env=env, agent=agent, **workers)))
+        if files is not None and saved is not None:
+            run.load_state_dict(files.path / "latest.pt", saved)
         interrupted = stack.enter_context(interrupt_flag())
         if files is not None:
             stack.callback(files.close)  # also if `open` fails after it locked the folder
@@ -174,20 +179,6 @@ def _progress_note(run: Run, files: RunFolder | None) -> str:
         return note
     where = "with all its episodes" if run.config.real else "after its latest evaluation"
     return f"{note}; `her train --resume {files.path}` continues it {where}"
-
-
-def _begin(config: Config, files: RunFolder | None, *, resume: bool, **options: Any) -> Run:
-    """Return a new run or, if ``resume`` is True, the run whose files are in the folder."""
-    if not resume:
-        if files is not None:
-            files.require_new()
-        return open_run(config, **options)
-    if files is None:
-        raise ValueError("resume=True needs the folder of the run, got folder=None")
-    config, saved, buffer = files.read_latest(config)
-    run = open_run(config, buffer, **options)
-    run.load_state_dict(files.path / "latest.pt", saved)
-    return run
 
 
 @contextmanager

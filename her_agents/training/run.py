@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +27,12 @@ import torch
 
 import her_envs
 from her_agents.algorithms.base import require_finite
-from her_agents.algorithms.registry import choose_algorithm, choose_clipping, make_agent, resolve_auto
+from her_agents.algorithms.registry import choose_algorithm, choose_clipping, choose_device, make_agent
 from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, evaluate_simulator, success_key
-from her_agents.training.logs import Row
-from her_agents.training.sources import SimulatorSource, make_single_env, open_source
-from her_agents.training.updates import Updates, new_meter, not_clippable, require_clippable
+from her_agents.training.logs import Meter, Row
+from her_agents.training.sources import make_single_env, open_source
+from her_agents.training.updates import Updates, not_clippable, require_clippable
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.goals.action_masks import valid_action
@@ -82,7 +82,7 @@ class Run:
         self.counts = Counts()
         self.history: list[Row] = []
         self._evaluation_env = env
-        self._meter = new_meter(config)
+        self._meter = Meter()
         self._updates = Updates(agent, source.buffer, config, self._meter)
         self._actor = agent  # which acts in the source
         if config.real:  # a copy, since a thread updates the agent while the robot moves
@@ -232,7 +232,6 @@ def open_run(
     *,
     env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     agent: Agent | type[Agent] | None = None,
-    eval_env: gym.Env[Any, Any] | GoalSimulator | EnvFactory | None = None,
     **workers: Any,
 ) -> Run:
     """Return a `Run` with its agent, source of episodes and replay buffer.
@@ -254,8 +253,8 @@ def open_run(
         )
     first_env = make_single_env(config, env)
     spaces = goal_spaces(first_env)
-    config = resolve_auto(choose_algorithm(config, first_env), spaces[0])[0]
-    config = choose_clipping(config, first_env)
+    config = choose_clipping(choose_algorithm(config, first_env), first_env)
+    config = replace(config, device=choose_device(config, spaces[0])[0])
     torch.set_num_threads(config.threads)
     if agent is None or isinstance(agent, type):
         agent = make_agent(config, *spaces, agent=own_class)
@@ -266,11 +265,7 @@ def open_run(
             require_clippable(reward)
     options: dict[str, Any] = {"own_env": env, "own_agent": own_class, "saved": saved}
     source = open_source(config, first_env, flag, **options, **workers)
-    if eval_env is None:
-        return Run(config, source, agent, first_env)
-    if not isinstance(source, SimulatorSource):
-        first_env.close()
-    return Run(config, source, agent, make_single_env(config, eval_env))
+    return Run(config, source, agent, first_env)
 
 
 def take_random_step(env: Any, config: Config) -> tuple[float, str]:

@@ -30,7 +30,7 @@ class RunFolder:
 
     The logs are ``config.json``, ``progress.csv`` and ``tensorboard/``. The checkpoints are ``best.pt``, of
     the epoch with the best evaluation or, before the first evaluation, of the latest epoch; ``latest.pt``,
-    for resuming, with its replay buffer in ``buffer-<n>.replay``; and ``history/epoch_<n>.pt``.
+    for resuming, with its replay buffer in ``buffer-<n>.replay``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class RunFolder:
         """
         saved = load_checkpoint(self._latest)
         before = make_config(saved["config"]).as_dict()
-        chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets", "precision")
+        chosen = ("algo", "steps", "steps_per_epoch", "updates_per_step", "clip_targets")
         names = [name for name in chosen if getattr(config, name) in {None, "auto"}]
         if before["on_device"]:
             names += ["on_device", "num_envs", "device"]  # chosen by the simulator
@@ -122,7 +122,6 @@ class RunFolder:
     def write(self, run: Run, *, ended: bool) -> None:
         """Write the log and the checkpoints of an epoch; if ``ended``, write ``latest.pt`` in any case."""
         with self._writing():
-            epochs, config = run.counts.epochs, run.config
             if run.history and steps_of(run.history[-1]) == run.counts.steps:
                 row = run.history[-1]
                 write_csv(self.path / "progress.csv", run.history)
@@ -134,10 +133,7 @@ class RunFolder:
                 is_better = "success_rate" in row and scores[-1] > max(scores[:-1], default=(-1.0, 0.0))
                 if is_better or not scores:
                     save_checkpoint(self.path / "best.pt", run.state_dict())
-                if config.history_every and epochs % config.history_every == 0:
-                    (self.path / "history").mkdir(exist_ok=True)
-                    save_checkpoint(self.path / "history" / f"epoch_{epochs:05}.pt", run.state_dict())
-            if ended or epochs % config.save_every == 0:
+            if ended or run.counts.epochs % run.config.save_every == 0:
                 self._save_latest(run)
 
     def _save_latest(self, run: Run) -> None:

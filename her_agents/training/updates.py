@@ -80,13 +80,17 @@ class Updates:
             self._buffer.update_priorities(batch.index, self._agent.td_errors)
 
     def _measure(self, batch: Batch[Any], meter: Meter) -> None:
-        """Measure the rewards and goals of a batch."""
-        if self._config.clip_targets and not self._is_on_device:
-            require_clippable(batch.rewards, self._config.n_steps)
-        elif self._config.clip_targets:  # the run reads it after the epoch
-            rewards, lowest = batch.rewards, -self._config.n_steps
+        """Measure the rewards of a batch. With clipped targets, they must fit, and 0 means success."""
+        rewards, lowest = batch.rewards, -self._config.n_steps
+        meter.add({"reward_mean": rewards.mean()})
+        if not self._config.clip_targets:
+            return
+        successes = (rewards == 0) & batch.relabeled
+        meter.add({"relabeled_success": successes.sum()}, batch.relabeled.sum())
+        if self._is_on_device:  # the run reads it after the epoch
             meter.add({"unclippable": ((rewards < lowest) | (rewards > 0)).any()})
-        meter.add_batch(batch)
+        else:
+            require_clippable(rewards, -lowest)
 
     def _update(self, batch: Batch[Any] | None, meter: Meter) -> None:
         """Update the agent ``count`` times, from parts of ``batch`` or, if it is None, of a new sample."""
@@ -128,7 +132,11 @@ class Updates:
         on_device = batch.map(lambda values: to_tensor(values, self._agent.device))
         if self._batch is None:
             self._batch = on_device.map(torch.clone)
-        torch._foreach_copy_(_tensors(self._batch), _tensors(on_device))
+        to: list[torch.Tensor] = []
+        new: list[torch.Tensor] = []
+        self._batch.map(to.append)
+        on_device.map(new.append)
+        torch._foreach_copy_(to, new)
         return self._batch  # type: ignore[no-any-return]
 
     def _warm_up(self, batch: Batch[Any] | None) -> None:
@@ -158,7 +166,7 @@ class Updates:
 
     def _capture(self, batch: Batch[Any] | None) -> tuple[torch.cuda.CUDAGraph, Meter, torch.Tensor]:
         """Capture the updates; return the graph, and the measurements and TD errors that it writes."""
-        graph, measured = torch.cuda.CUDAGraph(), new_meter(self._config)
+        graph, measured = torch.cuda.CUDAGraph(), Meter()
         graph.register_generator_state(self._agent.generator)
         if isinstance(self._buffer, DeviceReplayBuffer):
             graph.register_generator_state(self._buffer.generator)
@@ -182,18 +190,6 @@ class Updates:
         if self._config.updates_in_graph == "always":
             raise ValueError(f"{text}; change this, or pass updates_in_graph='auto'")
         warn_user(f"{text}; updates are made without graphs, which is slower")
-
-
-def new_meter(config: Config) -> Meter:
-    """Return a meter for the batches and updates of a run."""
-    num_envs = config.num_envs if config.on_device else 1
-    return Meter(zero_is_success=config.clip_targets, num_envs=num_envs)
-
-
-def _tensors(batch: Batch[Any]) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    batch.map(found.append)
-    return found
 
 
 def require_clippable(rewards: Any, n_steps: int = 1) -> None:

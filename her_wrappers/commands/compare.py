@@ -26,7 +26,7 @@ def compare(
 
     For example:
 
-    - her compare runs/with_her runs/without_her --out figure.pdf table.tex
+    - her compare runs/with_her runs/without_her --out figure.pdf table.md
     - her compare "SAC=runs/a" "TQC=runs/b" --threshold 0.95 --at 100000
     - her compare runs/sweep --by agent.temperature --out sweep.png
 
@@ -36,7 +36,7 @@ def compare(
         by: Option, such as agent.temperature; runs with the same value of this option are a group.
         threshold: Success rate; the steps and minutes until a run reaches it are compared.
         at: Number of steps after which success rates are compared; by default, the end of the shortest run.
-        out: Files to write, by their suffixes: a figure (.pdf, .png, .svg) or the tables (.md, .tex).
+        out: Files to write, by their suffixes: a figure (.pdf, .png, .svg) or the tables (.md).
         seed: Seed of the bootstrap, which computes the confidence intervals.
     """
     from her_agents.results.comparison import SUFFIXES

@@ -33,7 +33,7 @@ def evaluate(
 
     - her evaluate runs/PointReach-v0-sac-0
     - her evaluate runs/PointPush-v0-td3-0 --episodes 1000 --out report.html report.json
-    - her evaluate my_agents:pusher --env her_envs/PointPush-v0 --out pusher.md
+    - her evaluate my_agents:pusher --env her_envs/PointPush-v0
     - her evaluate --recipe fetch_push
 
     Args:
@@ -44,7 +44,7 @@ def evaluate(
         episodes: Number of episodes.
         seed: Seed of the starts and goals.
         max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
-        out: Files to write, by their suffixes: .html, .json, or .md with a .png next to it.
+        out: Files to write, by their suffixes: .html or .json.
     """
     from her_agents.results.evaluation_report import SUFFIXES, evaluate_goals
 

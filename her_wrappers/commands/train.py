@@ -196,7 +196,7 @@ def _new_runs(
 
     Also return the real robot or the simulator of all runs, which ``stack`` closes, or None.
     """
-    from her_agents.algorithms.registry import choose_algorithm, make_agent, resolve_auto
+    from her_agents.algorithms.registry import choose_algorithm, choose_device, make_agent
     from her_agents.training.sources import find_function, make_single_env
 
     here = Path.cwd()  # the environment may change the current folder
@@ -224,9 +224,10 @@ def _new_runs(
     folders = _folders(config, run, here)
     with exits_with(3, TypeError, ValueError):
         observation_space, action_space = goal_spaces(env)
-    config, reasons = resolve_auto(config, observation_space)
-    for option, reason in reasons.items():
-        print(f"--{option} auto chooses {getattr(config, option)}: {reason}.")
+    device, reason = choose_device(config, observation_space)
+    if reason:
+        print(f"--device auto chooses {device}: {reason}.")
+    config = replace(config, device=device)
     make_agent(config, observation_space, action_space)
     for option in ("termination", "goal_selection_strategy"):
         find_function(option, getattr(config, option))

@@ -21,9 +21,3 @@ def test_at_least_four_of_five_episodes_succeed(env, controller, monkeypatch):
     monkeypatch.setattr("her_agents.training.demonstrations.ATTEMPTS", 1.25)
     rng = np.random.default_rng(0)
     assert len(record_successes(make_env(env), controller, count=4, noise=0.1, rng=rng)) == 4
-
-
-def test_a_third_of_the_episodes_with_a_sliding_puck_succeed(monkeypatch):
-    monkeypatch.setattr("her_agents.training.demonstrations.ATTEMPTS", 3)
-    env, rng = make_env("gymnasium_robotics:FetchSlide-v4"), np.random.default_rng(0)
-    assert len(record_successes(env, controllers.fetch_slide, count=4, noise=0, rng=rng)) == 4

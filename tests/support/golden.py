@@ -63,7 +63,7 @@ RUN = {
     "agent": {"hidden": [4], "learning_rate": 0.01}, "prioritized": True, "n_steps": 2, "gamma": 0.9,
     "goal_selection_strategy": {"future": 0.8, "original": 0.2}, "num_envs": 2, "seed": 1,
     "steps": 40, "steps_per_epoch": 20, "updates_per_step": 0.5, "learning_starts": 4, "batch_size": 8,
-    "buffer_size": 1_000, "evaluation_episodes": 2, "history_every": 0, "clip_targets": True,
+    "buffer_size": 1_000, "evaluation_episodes": 2, "clip_targets": True,
 }  # fmt: skip
 """Options of the run."""
 

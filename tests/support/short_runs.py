@@ -13,7 +13,6 @@ TINY = {
     "updates_per_step": 0.1,
     "batch_size": 32,
     "evaluation_episodes": 3,
-    "history_every": 2,
     "seed": 3,
     "clip_targets": True,
     "agent": {"hidden": [16]},

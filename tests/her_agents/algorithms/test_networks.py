@@ -6,14 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from her_agents.algorithms.networks import (
-    LARGEST,
-    LEAST_DEVIATION,
-    GoalInputs,
-    Network,
-    Normalizer,
-    bfloat16_products,
-)
+from her_agents.algorithms.networks import LARGEST, LEAST_DEVIATION, GoalInputs, Network, Normalizer
 from her_envs import BitFlipping, PointPush
 
 
@@ -94,24 +87,3 @@ def test_layer_norm_makes_the_output_independent_of_the_scale_of_the_first_weigh
         network.layers[0].weight.mul_(10)
         network.layers[0].bias.mul_(10)
     torch.testing.assert_close(network(values), before, atol=1e-2, rtol=0)
-
-
-def test_bfloat16_products_are_rounded_where_the_processor_supports_them_and_the_setting_is_restored():
-    torch.manual_seed(0)
-    left, right = torch.randn(256, 256), torch.randn(256, 256)
-    expected = left.double() @ right.double()
-    torch.set_float32_matmul_precision("high")  # of the user
-    try:
-        with bfloat16_products(False):
-            assert torch.get_float32_matmul_precision() == "high"
-        with bfloat16_products(True):
-            error = (left @ right - expected).abs().max()
-        with pytest.raises(RuntimeError), bfloat16_products(True):
-            torch.mm(left, right[:1])
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    assert (left @ right - expected).abs().max() < 1e-3
-    assert error < 1
-    if getattr(torch.cpu, "get_capabilities", dict)().get("amx_bf16", False):
-        assert error > 1e-2

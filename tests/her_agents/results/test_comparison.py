@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from her_agents import RunLog, compare
-from her_agents.results import comparison
 from her_agents.results.comparison import estimate, improvement_probability, interquartile_mean, time_until
 
 
@@ -54,17 +53,6 @@ def test_the_median_time_is_infinite_unless_half_of_the_runs_reach_the_rate():
     assert time_until(logs, 0.9)[1].value == 30
     assert time_until(logs[:3], 0.9)[1] == (20, 10, math.inf)  # three runs: their range
     assert time_until([logs[2], logs[4], logs[0]], 0.9)[1] == (math.inf, 10, math.inf)
-
-
-def test_intervals_cover_the_true_value(monkeypatch):
-    monkeypatch.setattr(comparison, "RESAMPLES", 500)
-    rng = np.random.default_rng(0)
-    population = rng.binomial(50, rng.beta(8, 2, 20_000)) / 50
-    truth, hits = interquartile_mean(population), 0
-    for _ in range(100):
-        _, low, high = estimate(interquartile_mean, [rng.choice(population, 10)], rng)
-        hits += low <= truth <= high
-    assert 0.88 <= hits / 100 <= 0.99
 
 
 def test_the_bootstrap_resamples_each_task_by_itself():
@@ -121,7 +109,7 @@ def test_several_tasks_have_rows_of_their_own_and_a_common_one():
     assert [axes.get_title() for axes in result.draw().axes] == ["x", "y"]
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md", ".tex"])
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".md"])
 def test_equal_comparisons_write_equal_files(suffix, tmp_path):
     logs = [run_log([0.1, 0.5], group=group, name=f"r_{i}") for group in ("a_b", "c") for i in range(5)]
     if suffix == ".pdf":  # slow with bands
@@ -131,10 +119,10 @@ def test_equal_comparisons_write_equal_files(suffix, tmp_path):
         compare(*logs).write(path)
     first, second = (path.read_bytes() for path in paths)
     assert first == second
-    start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".md": b"| group", ".tex": b"\\begin"}
+    start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".md": b"| group"}
     assert first.startswith(start[suffix])
-    if suffix == ".tex":
-        assert b"a\\_b & 5 & 20 & 0.50 & 0 of 5 & not reached & not reached \\\\" in first
+    if suffix == ".md":
+        assert b"| a_b | 5 | 20 | 0.50 | 0 of 5 | not reached | not reached |" in first
 
 
 def test_bad_input_is_named(tmp_path):
@@ -142,5 +130,5 @@ def test_bad_input_is_named(tmp_path):
         compare(run_log([1]), threshold=1.5)
     with pytest.raises(ValueError, match=r"compare\(\) needs at least one run, got none"):
         compare()
-    with pytest.raises(ValueError, match=r"must end with .*\.tex, got"):
+    with pytest.raises(ValueError, match=r"must end with .*\.md, got"):
         compare(run_log([1])).write(tmp_path / "figure.jpeg")

@@ -65,9 +65,11 @@ def test_invalid_options_raise_an_error(options, error, message):
 
 
 def test_a_removed_option_of_a_saved_config_may_have_its_default():
-    assert make_config(tiny().as_dict(), {"tensor_functions": False}) == tiny()
-    with pytest.raises(TypeError, match="tensor_functions"):
-        make_config(tiny().as_dict(), {"tensor_functions": True})
+    old = {"tensor_functions": False, "precision": "bf16", "history_every": 5}
+    assert make_config(tiny().as_dict(), old) == tiny()
+    for name in old:
+        with pytest.raises(TypeError, match=name):
+            make_config(tiny().as_dict(), {name: "other"})
 
 
 def test_env_is_required_and_must_be_a_name():

@@ -142,17 +142,6 @@ def test_a_pause_of_the_robot_is_only_a_long_step(tmp_path):
     assert result.history[0]["step_jitter"] > 0.3 / 2
 
 
-def test_a_second_ctrl_c_loses_nothing_either(robot, tmp_path):
-    def fail(run):
-        if robot.steps == 45:
-            raise KeyboardInterrupt
-
-    folder = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        train(real(), env=robot, folder=folder, tensorboard=False, on_epoch=None, on_step=fail)
-    assert saved_lengths(folder) == [10, 10, 10, 10, 5]
-
-
 def test_ctrl_c_ends_the_episode_without_a_reset(robot, tmp_path):
     def interrupt(run):
         if robot.steps == 45:

@@ -1,9 +1,6 @@
 """The function `train`: environments, buffer and agent of a run, and its end."""
 
-import gc
 import signal
-import warnings
-import weakref
 from contextlib import closing
 
 import numpy as np
@@ -90,16 +87,6 @@ def test_a_function_that_needs_an_info_is_an_error_before_the_first_step(monkeyp
     assert len(train(other("NeedsInfo", info_keys=["speed"], steps=100)).history) == 1
 
 
-@pytest.mark.parametrize("strategy", ["episode", "random", "desired"])
-def test_goal_age_is_the_absolute_distance_in_steps_within_an_episode(strategy):
-    row = train(tiny(goal_selection_strategy=strategy, steps=100)).history[-1]
-    assert row["relabeled_success"] > 0
-    if strategy in {"random", "desired"}:
-        assert "goal_age" not in row
-    else:
-        assert 0.5 < row["goal_age"] < 5, "with 5 bits, goals are at most 4 steps away"
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_raises_keyboard_interrupt(number):
     around = signal.signal(number, signal.default_int_handler)  # background processes ignore SIGINT
@@ -156,7 +143,6 @@ def test_dense_rewards_are_trained_without_clipped_targets():
     row = train(tiny(steps=100, **options)).history[-1]
     assert row["reward_mean"] < -1
     assert "relabeled_success" not in row, "a reward of 0 does not mean success if rewards are dense"
-    assert row["goal_age"] > 0
 
 
 def test_epochs_start_with_different_episodes():
@@ -192,20 +178,6 @@ def test_episodes_with_nan_are_skipped_and_counted_in_the_log(workers):
     assert result.history[-1]["skipped_episodes"] >= 2
     assert "skipped_episodes" in epoch_line(result.history[-1])
     assert all(np.isfinite(value) for value in result.history[-1].values())
-
-
-def test_skipped_episodes_are_not_kept_in_memory():
-    with closing(open_run(tiny("td3", steps=10_000))) as run:
-        run_epochs(run, 1)
-        episode = next(iter(run.buffer.episodes()))
-        episode.observations["observation"][1] = np.nan
-        kept = weakref.ref(episode)
-        with warnings.catch_warnings(action="ignore"):
-            run.source.add([episode])
-        assert run.source.skipped == 1
-        del episode
-        gc.collect()
-        assert kept() is None
 
 
 def test_a_run_whose_episodes_are_all_bad_ends_with_the_error():

@@ -35,7 +35,7 @@ def test_seeds_are_not_trained_over_runs_with_other_options(seeds):
 
 def test_compare_prints_the_table_and_writes_files(seeds, tmp_path):
     folder, _, _ = seeds
-    files = [tmp_path / "new" / "figure.pdf", tmp_path / "table.tex"]
+    files = [tmp_path / "new" / "figure.pdf", tmp_path / "table.md"]
     output = succeeds("compare", folder, "--out", *files)
     assert "| runs | 3 | 1" in output
     assert all(file.stat().st_size for file in files)

@@ -23,7 +23,6 @@ learning_starts = 50
 steps_per_epoch = 60
 evaluation_episodes = 2
 num_envs = 2
-history_every = 0
 
 [options.env_kwargs]
 max_steps = 6
@@ -94,7 +93,7 @@ def recipe_with_a_missing_package(recipes):
     changes = {
         'package = ""': 'package = "no_such_arm"',
         'install = ""': 'install = "pip install no-such-arm"',
-        "history_every = 0": f"history_every = 0{OTHERS}",
+        "num_envs = 2": f"num_envs = 2{OTHERS}",
     }
     text = RECIPE
     for old, new in changes.items():
