@@ -75,7 +75,7 @@ GOAL_ENV_RULES = RuleSet(
         # batches
         ("GE000", "GE104 GE113"),
         ("GE104 GE105", "GE106 GE108"),
-        ("GE106", "GE119 GE121"),
+        ("GE106", "GE121"),
         # memory, and seeds
         ("GE109", "GE122 GE301"),
         ("GE301", "GE302"),
@@ -97,7 +97,7 @@ STEPS_BEFORE_REPEATING = 3
 """Number of steps after the run before goal functions are called again with the same arguments."""
 
 BATCH_SIZES = (2, 3, 7)
-"""Sizes of the batches of relabeled pairs, in addition to the batch of all pairs."""
+"""Sizes of small batches of relabeled pairs."""
 
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
 """Common batch sizes; 205 is the number of relabeled rows in a batch of 256 if n_sampled_goal is 4."""
@@ -265,28 +265,24 @@ class Lab:
 
     @memoized
     def batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
-        """Return (indices of pairs, result) for each small batch and, last, for the batch of all pairs."""
-        form, count = self.info_form(name), len(self.pairs)
+        """Return (indices of pairs, result) for small batches, the batch of all pairs, and large batches."""
+        form, count, rng = self.info_form(name), len(self.pairs), np.random.default_rng(self.seed)
         if form is None:
             return []
         ends = itertools.pairwise(np.cumsum([0, *BATCH_SIZES]).tolist())
         batches = [*(list(range(start, end)) for start, end in ends if end <= count), list(range(count))]
-        return [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
-
-    @memoized
-    def large_batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
-        """Return (indices of pairs, result) for each large batch; the indices are random and may repeat."""
-        form, rng = self.info_form(name), np.random.default_rng(self.seed)
-        goal_bytes = sum(leaf.nbytes for pair in self.pairs[:1] for leaf in leaves(pair.achieved))
+        results = [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
+        goal_bytes = sum(leaf.nbytes for leaf in leaves(self.pairs[0].achieved))
         # A vector environment's own function may mistake a batch of num_envs rows for its environments.
-        sizes = [*LARGE_SIZES, *([self.num_envs] if self.batches else [])] if form else []
+        sizes = [*LARGE_SIZES, *([self.num_envs] if self.batches else [])]
         chosen = [size for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES]
-        batches = [rng.integers(len(self.pairs), size=size).tolist() for size in chosen]
-        return [(rows, self.call(name, *self.batch(rows, form), copies=False)) for rows in batches]
+        batches = [rng.integers(count, size=size).tolist() for size in chosen]
+        return results + [(rows, self.call(name, *self.batch(rows, form), copies=False)) for rows in batches]
 
     def is_rowwise(self, name: str) -> bool:
-        """Whether the function returns one value for each row of the batch of all pairs."""
-        return any(result.shape == (len(self.pairs),) for _, result in self.batch_results(name)[-1:])
+        """Whether the function returns one value for each row of each batch."""
+        results = self.batch_results(name)
+        return bool(results) and all(result.shape == (len(rows),) for rows, result in results)
 
     @memoized
     def info_of_recorded_goal(self, name: str) -> str:

@@ -68,18 +68,16 @@ def reward_batch_shape(lab: Lab) -> Iterator[Violation]:
 )
 def reward_batch_value(lab: Lab) -> Iterator[Violation]:
     """The rewards of a batch of goals differ from the rewards of the same goals one by one."""
+    numbers = [result.number for result in lab.pair_results(REWARD)]
+    single = np.array([np.nan if number is None else number for number in numbers])
     for rows, result in lab.batch_results(REWARD):
         if result.shape != (len(rows),) or result.numbers is None:
             continue
-        for i, row in enumerate(rows):
-            single = lab.pair_results(REWARD)[row].number
-            if single is not None and not close(result.numbers[i], single):
-                yield _batch_value(result.numbers[i], single, i, len(rows))
-
-
-def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violation:
-    message = f"the reward is {show(in_batch)} in the batch, but {show(alone)} for this pair of goals alone"
-    return Violation(message, f"row {row} of {size} relabeled goals")
+        alone = single[rows]
+        wrong = ~np.isclose(result.numbers, alone, RELATIVE, ABSOLUTE) & ~np.isnan(alone)
+        for i in np.flatnonzero(wrong).tolist()[:1]:
+            values = f"{show(result.numbers[i])} in the batch, but {show(alone[i])} for this pair of goals"
+            yield Violation(f"the reward is {values} alone", f"row {i} of {len(rows)} relabeled goals")
 
 
 @rule(
@@ -232,26 +230,6 @@ def integer_goal_overflow(lab: Lab) -> Iterator[Violation]:
 def _as_int64(goal: Any) -> Any:
     """Return a goal with its integer arrays cast to int64; the other arrays of a Dict goal are unchanged."""
     return map_tree(lambda leaf: np.int64(leaf) if np.asarray(leaf).dtype.kind in "iu" else leaf, goal)
-
-
-@rule(
-    "GE119",
-    fix="compute each row in the same way for every batch size",
-    needs=BATCH_NEEDS,
-    wrong="return np.where(np.arange(len(distance)) < 100, -distance, 0)",
-    right="return -distance",
-)
-def reward_batch_size(lab: Lab) -> Iterator[Violation]:
-    """For large batches, compute_reward raises or returns other rewards than for single goals."""
-    numbers = [result.number for result in lab.pair_results(REWARD)]
-    single = np.array([np.nan if number is None else number for number in numbers])
-    for rows, result in lab.large_batch_results(REWARD):
-        if result.shape != (len(rows),) or result.numbers is None:
-            yield Violation(f"for {len(rows)} goals, compute_reward {result.shape_outcome}")
-            continue
-        wrong = ~np.isclose(result.numbers, single[rows], RELATIVE, ABSOLUTE, equal_nan=True)
-        for i in np.flatnonzero(wrong & ~np.isnan(single[rows]))[:1]:
-            yield _batch_value(result.numbers[i], single[rows][i], int(i), len(rows))
 
 
 @rule(

@@ -314,7 +314,7 @@ def terminated_not_rowwise(lab: Lab) -> Iterator[Violation]:
     if forms and lab.info_form(TERMINATED) is None and not lab.needs_info(TERMINATED):
         error = forms[INFO_FORMS[0]].error_text
         yield Violation(f"for 2 goals, compute_terminated raises {error}", severity="error")
-    for rows, result in [*lab.batch_results(TERMINATED), *lab.large_batch_results(TERMINATED)]:
+    for rows, result in lab.batch_results(TERMINATED):
         count = len(rows)
         numbers, single = result.numbers, np.array([results[i].number for i in rows])
         if numbers is None:

@@ -64,7 +64,7 @@ def test_the_run_takes_max_steps_steps_and_environments_of_a_factory_are_closed(
 
 @pytest.mark.parametrize(
     ("select", "num_envs", "calls_large_batches"),
-    [("GE001", 1, False), ("GE119", 1, True), ("GE402", 5, False), ("GE404", 5, False)],
+    [("GE001", 1, False), ("GE106", 1, True), ("GE402", 5, False), ("GE404", 5, False)],
 )
 def test_only_experiments_of_selected_rules_are_done(select, num_envs, calls_large_batches):
     """If there are replicas, the factory is tested once; GE404 tests whether the constructor seeds."""
