@@ -70,7 +70,7 @@ GOAL_ENV_RULES = RuleSet(
         # rewards and terminations of steps
         ("GE303", "GE101", "GE103 GE202 GE205 GE207"),
         ("GE115", "GE202 GE204 GE205 GE207"),
-        ("GE111", "GE209", "GE205 GE206 GE208"),
+        ("GE111", "GE110", "GE205 GE206 GE208"),
         ("GE005", "GE103"),
         # batches
         ("GE000", "GE104 GE113"),

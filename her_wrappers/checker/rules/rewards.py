@@ -150,19 +150,23 @@ def reward_mutates_input(lab: Lab) -> Iterator[Violation]:
 
 @rule(
     "GE110",
-    fix="use only the arguments, and desired_goal itself instead of values in info that depend on it",
+    fix="use only the arguments, and desired_goal itself instead of values in info that depend on it; return "
+    "time limits as truncated",
     needs=("later",),
     wrong="return -np.linalg.norm(achieved_goal - self.goal, axis=-1)",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
-    """compute_reward depends on state or on infos of the recorded goal, or ignores desired_goal."""
-    if change := lab.changed_result(REWARD):
-        yield Violation(change)
-    elif key := lab.info_of_recorded_goal(REWARD):
-        yield Violation(f"the reward changes with info[{key!r}], which depends on the recorded goal")
-    elif not lab.is_always_reached and _ignores_goal(lab):
-        yield Violation("the reward is the same for different desired goals")
+    """A goal function depends on state or on infos of the recorded goal, or ignores desired_goal."""
+    for name in lab.functions:
+        subject = "" if name == REWARD else name
+        if change := lab.changed_result(name):
+            yield Violation(change, subject=subject)
+        elif key := lab.info_of_recorded_goal(name):
+            message = f"{name} changes with info[{key!r}], which depends on the recorded goal"
+            yield Violation(message, subject=subject)
+        elif name == REWARD and not lab.is_always_reached and _ignores_goal(lab):
+            yield Violation("the reward is the same for different desired goals")
 
 
 def _ignores_goal(lab: Lab) -> bool:

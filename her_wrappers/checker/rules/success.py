@@ -278,26 +278,6 @@ def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
 
 
 @rule(
-    "GE209",
-    fix="use only the goals; return time limits as truncated, and other reasons from step()",
-    needs=("replica", *REWARD_NEEDS),
-    wrong="return self._is_reached(achieved_goal, desired_goal) | (self.elapsed >= self.horizon)",
-    right="return self._is_reached(achieved_goal, desired_goal)",
-)
-def terminated_depends_on_state(lab: Lab) -> Iterator[Violation]:
-    """compute_terminated later returns other values for the same arguments.
-
-    It depends on the state of the environment, or reads the success of the recorded goal from info.
-    """
-    if TERMINATED not in lab.functions:
-        return
-    if change := lab.changed_result(TERMINATED):
-        yield Violation(change)
-    elif key := lab.info_of_recorded_goal(TERMINATED):
-        yield Violation(f"compute_terminated changes with info[{key!r}], which depends on the recorded goal")
-
-
-@rule(
     "GE206",
     severity="warning",
     fix="return a bool for each row",

@@ -188,7 +188,7 @@ class RowsWithTwoStarts(Reaches):
         (OwnFlagInInfo, "GE110", {"error"}, 150),
         (HeightInInfo, "GE110", set(), 150),
         (HeavyTurnInInfo, "GE110", set(), 150),
-        (TerminatesWithOwnFlag, "GE209", {"error"}, 150),
+        (TerminatesWithOwnFlag, "GE110", {"error"}, 150),
         (LosesTheCostOfOthers, "GE113", {"warning"}, 60),
         (SkipsEmptyInfos, "GE113", {"warning"}, 60),
         (PythonsRandom, "GE401", {"warning"}, 60),
