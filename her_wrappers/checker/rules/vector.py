@@ -102,19 +102,23 @@ def no_autoreset_mode(lab: Lab) -> Iterator[Violation]:
 
 @rule(
     "GE602",
-    fix='put the last observations into infos["final_obs"]',
+    fix='put the last observations into infos["final_obs"], and the last infos into infos["final_info"]',
     wrong="observations[ended] = self._reset(ended)",
     right="""
-infos["final_obs"] = {key: rows.copy() for key, rows in observations.items()}
+infos |= {"final_obs": copy.deepcopy(observations), "final_info": infos.copy()}
 observations[ended] = self._reset(ended)""",
 )
 def final_obs_missing(lab: Lab) -> Iterator[Violation]:
-    """In autoreset mode SAME_STEP, the infos lack the last observation of an ended episode."""
-    for step in _resetting_steps(lab):
-        for i in np.flatnonzero(ended_rows(step)).tolist():
+    """In autoreset mode SAME_STEP, the infos lack the last observation or info of an ended episode."""
+    for step in _complete_steps(lab) if lab.mode is AutoresetMode.SAME_STEP else ():
+        ended = np.flatnonzero(ended_rows(step)).tolist()
+        for i in ended:
             if final_observation_row(step.info, i) is None:
                 message = f'the episode of environment {i} ended, but infos["final_obs"] has no observation'
                 yield Violation(message, step.place)
+        if ended and "final_info" not in step.info:
+            message = 'an episode ended, but infos["final_info"] is missing'
+            yield Violation(message, step.place, "final_info", severity="warning")
 
 
 @rule(
@@ -141,20 +145,6 @@ def vector_shape(lab: Lab) -> Iterator[Violation]:
             dtype = try_as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
                 yield Violation(f"the batch has dtype {dtype} instead of bool", step.place, name)
-
-
-@rule(
-    "GE604",
-    severity="warning",
-    fix='put the last infos into infos["final_info"]',
-    wrong='infos = {"is_success": self._success()}  # already of the new episodes',
-    right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',
-)
-def final_info_missing(lab: Lab) -> Iterator[Violation]:
-    """In autoreset mode SAME_STEP, the infos lack the last info of an ended episode."""
-    for step in _resetting_steps(lab):
-        if "final_info" not in step.info:
-            yield Violation('an episode ended, but infos["final_info"] is missing', step.place)
 
 
 @rule(
@@ -227,13 +217,6 @@ def _kept_value(lab: Lab) -> str:
     wrong = starts[(starts[:, part] != rows[0][part]).argmax(), part]
     values = f"{show(rows[0][part])} after reset(), but {show(wrong)} after an automatic reset"
     return f"observation[{part}] is {values}"
-
-
-def _resetting_steps(lab: Lab) -> list[StepRecord]:
-    """Return the steps in which environments start new episodes in mode SAME_STEP; empty in other modes."""
-    if lab.mode is not AutoresetMode.SAME_STEP:
-        return []
-    return [step for step in _complete_steps(lab) if ended_rows(step).any()]
 
 
 def _complete_steps(lab: Lab) -> list[StepRecord]:

@@ -69,7 +69,7 @@ class LosesFinalObservation(Reaches, breaks="GE602"):
         return *returned, {key: value for key, value in infos.items() if self.lost not in key}
 
 
-class LosesFinalInfo(LosesFinalObservation, breaks="GE604"):
+class LosesFinalInfo(LosesFinalObservation, breaks="GE602"):
     lost = "final_info"
 
 
