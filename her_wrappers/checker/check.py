@@ -106,7 +106,7 @@ def check_goal_env(
     try:
         if isinstance(env, gym.vector.VectorEnv):
             require_distinct(env)
-        with ignore_warnings(), Replicas(env, factory, enabled=replicas) as others:
+        with ignore_warnings(), Replicas(env, factory) if replicas else contextlib.nullcontext() as others:
             failure = _unreadable_space(env)
             if failure is None:
                 lab = Lab.of(env, roll_out(env, budget), others, budget)
@@ -189,7 +189,7 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
 
 
 def attribute_to_wrappers(
-    findings: Sequence[Finding], lab: Lab, env: CheckedEnv, replicas: Replicas, budget: Budget
+    findings: Sequence[Finding], lab: Lab, env: CheckedEnv, replicas: Replicas | None, budget: Budget
 ) -> list[Finding]:
     """Return the findings, with ``caused_by`` where a wrapper causes them.
 
@@ -205,7 +205,7 @@ def attribute_to_wrappers(
         and finding.severity != "info"
         and all(finding.count >= MIN_SHARE * size for name, size in sizes.items() if name in finding.place)
     ]
-    if len(names) == 1 or not candidates or not replicas.can_be_made:
+    if len(names) == 1 or not candidates or not replicas or not replicas.can_be_made:
         return list(findings)
     steps = min(budget.max_steps, LAYER_STEPS)
     layer_budget = replace(budget, max_steps=steps, max_seconds=None, on_step=lambda: None)

@@ -429,14 +429,13 @@ class Lab:
         """Reason why experiments with replicas are not possible; empty if they are."""
         if self.replicas is None:
             return "no second environment was made"
-        if not self.replicas.can_be_made:
-            return self.replicas.absence
+        is_copy = self.replicas.are_copies
+        # Users do not copy environments, so a copy may fail.
+        if not self.replicas.can_be_made or (self._has_replica_failed and is_copy):
+            return "no second environment of this kind could be made"
         if not self.replay_length:
             return "the run was too short to be repeated on a second environment"
-        if self._has_replica_failed:  # users do not copy environments, so a copy may fail
-            is_copy = self.replicas.are_copies
-            return self.replicas.absence if is_copy else "the second environment raised an exception"
-        return ""
+        return "the second environment raised an exception" if self._has_replica_failed else ""
 
     @property
     def replay_length(self) -> int:

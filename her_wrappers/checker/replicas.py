@@ -31,19 +31,14 @@ class Replicas:
     which must be unused, in case the spec cannot make replicas.
     """
 
-    def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:
-        self.absence = "no second environment of this kind could be made"
-        if not enabled:
-            self.absence = "replicas=False: no second environment was made"
+    def __init__(self, env: CheckedEnv, factory: Factory | None) -> None:
         self._made: list[CheckedEnv] = []
-        self._env, self._given, self._enabled = env, factory, enabled
-        self._copies_factory = _from_copy(env) if enabled and factory is None else None
+        self._env, self._given = env, factory
+        self._copy = _from_copy(env) if factory is None else None
 
     @cached_property
     def _factory(self) -> Factory | None:
         """The user's factory, or else one based on the environment's spec; None if neither can be used."""
-        if not self._enabled:
-            return None
         return _valid_factory(self._given, self._env) or _valid_factory(_from_spec(self._env), self._env)
 
     @property
@@ -54,12 +49,12 @@ class Replicas:
     @property
     def can_be_made(self) -> bool:
         """Whether there is a way to make replicas."""
-        return (self._factory or self._copies_factory) is not None
+        return (self._factory or self._copy) is not None
 
     def make(self) -> CheckedEnv:
         """Return a new replica; call this only if replicas `can_be_made`."""
-        factory = self._factory or self._copies_factory
-        self._made.append(factory() if factory else None)
+        make = self._factory or self._copy
+        self._made.append(make() if make else None)
         return self._made[-1]
 
     def __enter__(self) -> Replicas:
