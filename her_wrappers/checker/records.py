@@ -128,7 +128,6 @@ class Rollout:
     cut_off: str = ""  # reason why the run stopped early, or an empty text
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
     spaces_replaced: Sequence[str] = ()  # names of the space attributes that the environment replaced
-    list_infos: str = ""  # place of the first infos of a vector environment that are a list, or ''
     diverged: list[str] = field(default_factory=list)  # places of steps with a bad state of MuJoCo
 
     @property

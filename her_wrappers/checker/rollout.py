@@ -7,7 +7,6 @@ They respect action masks. If the user has passed a policy, all actions are thos
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from gymnasium.vector import AutoresetMode
 from her_wrappers.checker.comparing import to_arrays
 from her_wrappers.checker.goal_calls import flat
 from her_wrappers.checker.records import (
+    OUTCOME,
     FailedCall,
     ResetRecord,
     Rollout,
@@ -29,7 +29,7 @@ from her_wrappers.checker.records import (
     ended_rows,
     wrong_shapes,
 )
-from her_wrappers.data.infos import final_observations, info_columns
+from her_wrappers.data.infos import final_observations
 from her_wrappers.data.trees import copy_tree, leaf_arrays
 from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.autoreset import declared_mode
@@ -158,7 +158,7 @@ class _Runner:
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
         passed, place = copy_tree(action), f"episode {episode}, step {t}"
-        returned = self._call(place, "step", lambda: self._validated(call_step(self._env, passed)))
+        returned = self._call(place, "step", lambda: call_step(self._env, passed))
         step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
         self.rollout.steps.append(step)
         if has_diverged(self._env):
@@ -173,30 +173,22 @@ class _Runner:
             raise _StoppedRunError
         return self._require_all_rows(step)
 
-    def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
-        if self._num_envs is not None:
-            if not isinstance(values[-1], dict | list | tuple):
-                raise TypeError(f"step() must return infos as a dict, got {type(values[-1]).__name__}")
-            return values
-        for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
-            if np.size(flag) != 1:
-                raise TypeError(f"the value {name!r} of step() must be a single bool, got {flag!r}")
-        return values
-
     def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
         try:
-            *values, infos = function()
-            if self._num_envs is not None and isinstance(infos, list | tuple):  # recorders accept these, too
-                self.rollout.list_infos = self.rollout.list_infos or place
-                keys = list(dict.fromkeys(itertools.chain.from_iterable(infos)))
-                infos = dict(info_columns(infos, self._num_envs, keys))
-                for key in keys if "final_obs" in infos else ():  # infos of a last state are not of a reset
-                    infos[f"_{key}"] = infos[f"_{key}"] & ~infos["_final_obs"]
+            return self._validated(*function())
         except Exception as error:
             self.rollout.failure = FailedCall(place, f"{name}()", error)
             raise _StoppedRunError from error
-        return *values, infos
+
+    def _validated(self, *values: Any) -> Any:
+        """Return the values of ``reset`` or ``step``; raise TypeError if flags or infos have a wrong type."""
+        if self._num_envs is not None and not isinstance(values[-1], dict):
+            raise TypeError(f"infos must be a dict of arrays, got {type(values[-1]).__name__}")
+        flags = zip(OUTCOME[1:], values[2:4], strict=True) if len(values) == 5 else ()
+        for name, flag in flags if self._num_envs is None else ():
+            if np.size(flag) != 1:
+                raise TypeError(f"the value {name!r} of step() must be a single bool, got {flag!r}")
+        return values
 
 
 def has_diverged(env: Any) -> bool:

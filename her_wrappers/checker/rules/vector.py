@@ -137,9 +137,6 @@ def vector_shape(lab: Lab) -> Iterator[Violation]:
     for record in lab.batches.records:
         for name, message in wrong_shapes(record, lab.num_envs):
             yield Violation(message, record.place, name)
-    if place := lab.batches.list_infos:
-        message = "the infos are a list of dicts, as in Stable-Baselines3, instead of one dict of arrays"
-        yield Violation(message, place, "infos", severity="warning")
     for step in lab.batches.steps:
         for name in ("terminated", "truncated"):
             dtype = try_as_array(getattr(step, name)).dtype

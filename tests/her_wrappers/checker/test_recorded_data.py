@@ -11,7 +11,7 @@ from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, VectorEpisodeRe
 from her_wrappers.checker.rules.spaces import _outside
 from her_wrappers.data.trees import copy_tree, map_tree
 from tests.support.specimens.broken_spaces import FurtherKey
-from tests.support.specimens.broken_vectors import ListOfInfos, ListOfObservations
+from tests.support.specimens.broken_vectors import ListOfObservations
 from tests.support.specimens.reach import Reach
 from tests.support.specimens.unusual_goals import SQUARE, CellAndOffset, GoalsInPairs, UnboundedGoals
 
@@ -141,19 +141,6 @@ def test_observations_in_a_list_of_dicts_are_rejected_by_checker_recorder_and_bu
     next_observations, rewards, *ends = env.step(actions)
     with pytest.raises(ValueError, match="row for each copy"):
         buffer.add(observations, actions, rewards, next_observations, *ends)
-
-
-class NestedListOfInfos(ListOfInfos):
-    def split(self, infos):
-        return tuple(row | {"terms": {"cost": 0.5}} for row in super().split(infos))
-
-
-@pytest.mark.parametrize("make", [ListOfInfos, NestedListOfInfos])
-def test_infos_in_a_list_are_a_warning_since_recorders_accept_them(make):
-    assert found(make) == {("GE603", "infos", "warning")}
-    episodes = []
-    record(VectorEpisodeRecorder(make(), episodes.append, max_episode_steps=2))
-    assert episodes
 
 
 @pytest.mark.parametrize("value", [[{"is_success": False}], None, "info"])
