@@ -1,11 +1,7 @@
 """The lab: the calls and experiments that rules ask for after the run of an environment.
 
-A rule reads the recorded run, calls goal functions (``compute_reward`` and ``compute_terminated``), and does
-experiments with the environment and with replicas, which are further environments of the same kind. The lab
-makes a call or an experiment when the first rule asks for its result, and keeps the result for other rules.
-
-Each experiment with replicas makes new replicas. Experiments that step the environment itself come last,
-since they change its state. So findings do not depend on the order of the rules.
+Each experiment with replicas makes new replicas, and experiments that step the environment itself come last,
+so findings do not depend on the order of the rules.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -50,7 +46,7 @@ from her_wrappers.checker.records import (
     spread,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
-from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, walk
+from her_wrappers.checker.rollout import Budget, autoreset_mode, call_reset, call_step, walk
 from her_wrappers.data.trees import NUMBERS, copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
@@ -87,43 +83,31 @@ GOAL_ENV_RULES = RuleSet(
 
 rule = GOAL_ENV_RULES.rule
 
-REPLAY_DIVISOR = 20
-"""A replay repeats the beginning of the run on a replica: one twentieth of all steps."""
-
-MIN_CLOCK_STEPS = 40
-"""Smallest number of steps of a replica at which goal functions are called, before the calls are repeated."""
-
-STEPS_BEFORE_REPEATING = 3
-"""Number of steps after the run before goal functions are called again with the same arguments."""
-
-BATCH_SIZES = (2, 3, 7)
-"""Sizes of small batches of relabeled pairs."""
-
+REPLAY_DIVISOR = 20  # a replay repeats the beginning of the run on a replica: this part of all steps
+MIN_CLOCK_STEPS = 40  # least steps of a replica at which goal functions are called, to repeat the calls later
+STEPS_BEFORE_REPEATING = 3  # steps after the run, before goal functions are called again
+SMALL_BATCHES = (range(2), range(2, 5), range(5, 12))  # indices of relabeled pairs
+# Common batch sizes; 205 is the number of relabeled rows in a batch of 256 if n_sampled_goal is 4.
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
-"""Common batch sizes; 205 is the number of relabeled rows in a batch of 256 if n_sampled_goal is 4."""
+MAX_BATCH_BYTES = 2**24  # of the achieved goals of a batch; larger batches, as of images, are skipped
+GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+MAX_STATES = 1000  # largest number of steps that are searched for goals, and to which a function is fitted
 
-MAX_BATCH_BYTES = 2**24
-"""Largest size in bytes of the achieved goals of a batch; larger batches, as of images, are skipped."""
-
-MAX_STATES = 1000
-"""Largest number of steps that are searched for goals, and to which a function is fitted."""
-
-P = ParamSpec("P")
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def memoized(function: Callable[Concatenate[Lab, P], Result]) -> Callable[Concatenate[Lab, P], Result]:
+def memoized(function: Method) -> Method:
     """Decorate a function of a lab and of hashable arguments: each lab stores its results."""
 
     @wraps(function)
-    def remember(lab: Lab, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        key = (function, *args, *kwargs.items())
+    def remember(lab: Lab, *args: Any) -> Any:
+        key = (function, *args)
         if key not in lab.memory:
-            lab.memory[key] = function(lab, *args, **kwargs)
-        result: Result = lab.memory[key]
-        return result
+            lab.memory[key] = function(lab, *args)
+        return lab.memory[key]
 
-    return remember
+    return cast("Method", remember)
 
 
 @dataclass(eq=False)
@@ -140,12 +124,10 @@ class Lab:
     state: Sequence[tuple[str, np.ndarray]] = ()
     env: CheckedEnv = None  # the environment; with None, no relabeled goals and no experiments
     replicas: Replicas | None = None  # maker of replicas, or None
-    seed: int = 0  # seed of all random choices
-    reset_options: Sequence[dict[str, Any]] = ()  # the user's options of ``reset``
+    budget: Budget = field(default_factory=lambda: Budget(1))  # policy, seed and reset options of the user
     reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
     batches: Rollout | None = None  # the batches of a vector environment, or None
     mode: AutoresetMode | None = None  # autoreset mode, declared or else suggested by infos
-    policy: Policy | None = None  # the user's policy; None for random actions
     memory: dict[tuple[Any, ...], Any] = field(default_factory=dict)  # results of `memoized` functions
 
     def __post_init__(self) -> None:
@@ -163,9 +145,8 @@ class Lab:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             run.failure = FailedCall("", "get_wrapper_attr()", cause)
         functions = {name: function for name, function in functions.items() if callable(function)}
-        lab = cls(env.observation_space, run, functions, arrays_in(env.unwrapped), env, replicas)
-        lab.seed, lab.policy, lab.reset_options = budget.seed, budget.policy, budget.reset_options
-        lab.reward_type = reward_type
+        state = arrays_in(env.unwrapped)
+        lab = cls(env.observation_space, run, functions, state, env, replicas, budget, reward_type)
         if isinstance(env, gym.vector.VectorEnv):
             lab.batches, lab.mode = run, autoreset_mode(env, run)
             lab.observation_space = env.single_observation_space
@@ -224,7 +205,8 @@ class Lab:
         """The result of `relabeled_pairs`; empty without an environment, or if `REWARD_NEEDS` are not met."""
         if self.env is None or any(map(self.missing, REWARD_NEEDS)):
             return []
-        return relabeled_pairs(self.steps, partial(self.call, REWARD), np.random.default_rng(self.seed))
+        rng = np.random.default_rng(self.budget.seed)
+        return relabeled_pairs(self.steps, partial(self.call, REWARD), rng)
 
     @memoized
     def pair_results(self, name: str) -> list[CallResult]:
@@ -236,17 +218,13 @@ class Lab:
         return [self.call(name, pair.achieved, pair.desired, pair.info) for pair in self.pairs]
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return achieved goals, desired goals and infos of the relabeled pairs with indices ``rows``.
-
-        ``form`` is the form of the infos, one of `INFO_FORMS`; None means the first of these.
-        """
+        """Return the goals of relabeled pairs, and their infos in ``form``, by default the first form."""
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
 
     @cached_property
     def _stacked_goals(self) -> tuple[Any, Any]:
-        """Achieved and desired goals of all P relabeled pairs, as trees of (P, ...) arrays."""
         return stack([pair.achieved for pair in self.pairs]), stack([pair.desired for pair in self.pairs])
 
     @memoized
@@ -266,11 +244,10 @@ class Lab:
     @memoized
     def batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
         """Return (indices of pairs, result) for small batches, the batch of all pairs, and large batches."""
-        form, count, rng = self.info_form(name), len(self.pairs), np.random.default_rng(self.seed)
+        form, count, rng = self.info_form(name), len(self.pairs), np.random.default_rng(self.budget.seed)
         if form is None:
             return []
-        ends = itertools.pairwise(np.cumsum([0, *BATCH_SIZES]).tolist())
-        batches = [*(list(range(start, end)) for start, end in ends if end <= count), list(range(count))]
+        batches = [list(rows) for rows in (*SMALL_BATCHES, range(count)) if rows.stop <= count]
         results = [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
         goal_bytes = sum(leaf.nbytes for leaf in leaves(self.pairs[0].achieved))
         # A vector environment's own function may mistake a batch of num_envs rows for its environments.
@@ -284,7 +261,6 @@ class Lab:
         results = self.batch_results(name)
         return bool(results) and all(result.shape == (len(rows),) for rows, result in results)
 
-    @memoized
     def info_of_recorded_goal(self, name: str) -> str:
         """Return the key of an info that ``name`` reads and that differs for other recorded goals, or ''."""
         steps = spread(self.steps, MAX_STATES)
@@ -399,14 +375,19 @@ class Lab:
 
         The first access takes the further resets and steps of `on_env`; read it only after `on_env`.
         """
+
+        def generators() -> dict[str, Any]:
+            attributes = getattr(self.env.unwrapped, "__dict__", {})
+            return {name: value for name, value in attributes.items() if isinstance(value, GENERATORS)}
+
         self.env.reset()
-        generators = _generators(self.env)
-        steps = walk(self.env, self.policy, self.seed, seeds_reset=False)
+        old = generators()
+        steps = walk(self.env, self.budget, seeds_reset=False)
         next(steps)
         replaced = [
             name
-            for name, new in _generators(self.env).items()
-            if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
+            for name, new in generators().items()
+            if new is not old.get(name, new) and pickle.dumps(new) == pickle.dumps(old[name])
         ]
         for _ in range(STEPS_BEFORE_REPEATING):
             next(steps)
@@ -420,7 +401,7 @@ class Lab:
     @cached_property
     def other_start(self) -> Any:
         """Observation after a reset with another seed than the first reset; None if this reset failed."""
-        return self.on_env(lambda env: copy_tree(call_reset(env, self.seed + 1)[0]))
+        return self.on_env(lambda env: copy_tree(call_reset(env, self.budget.seed + 1)[0]))
 
     # Experiments with replicas
 
@@ -451,7 +432,7 @@ class Lab:
         if self.no_replica or self.replicas is None:
             return None
         try:
-            return experiment(self.replicas.make())
+            return experiment(self.replica())
         except PolicyError as error:
             self.rollout.policy_error = self.rollout.policy_error or error
         except Exception as error:
@@ -489,7 +470,7 @@ class Lab:
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
             # A second replica takes steps too, in case environments share state, such as class attributes.
-            steps = walk(self.replica(), self.policy, self.seed + 1)
+            steps = walk(self.replica(), self.budget, 1)
             next(steps)
             found = self.replay(replica, lambda step: next(steps))
             if found and self.replicas and self.replicas.are_copies and not self.replay(self.replica()):
@@ -507,7 +488,6 @@ class Lab:
             call_function(function, pair.achieved, pair.desired, pair.info)
             call_function(function, *self.batch([0, 1, 2], self.info_form(REWARD) or "an empty dict"))
 
-    @memoized
     def changed_result(self, name: str) -> str:
         """Return a sentence about a result that differs for the same arguments after a reset, or ''."""
         if self.pairs and name in self.functions:
@@ -527,9 +507,9 @@ class Lab:
         function = find_function(replica, name)
         if not callable(function):
             return []
-        calls: list[tuple[str, tuple[Any, ...], CallResult]] = []
+        calls = []
         count = max(self.replay_length, MIN_CLOCK_STEPS)
-        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
+        for t, observation, info, has_ended in itertools.islice(walk(replica, self.budget), count):
             place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
             pair = self.pairs[t % len(self.pairs)]
             arguments = [(pair.achieved, pair.desired, pair.info)]
@@ -537,7 +517,7 @@ class Lab:
                 achieved, desired = observation["achieved_goal"], observation["desired_goal"]
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
             calls += [(place, each, call_function(function, *each)) for each in arguments]
-        replica.reset(seed=self.seed + 1)
+        replica.reset(seed=self.budget.seed + 1)
         return [(place, first, call_function(function, *each)) for place, each, first in calls]
 
 
@@ -548,16 +528,9 @@ def compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
 
 
 def divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = False) -> Divergence | None:
-    """Return the first difference between two values, at ``place`` of the run; None if they are equal."""
+    """Return the first difference between two values, or None."""
     found = first_difference(original, copy_tree(repeated))
     return Divergence(place, at_reset, *found) if found else None
-
-
-def _generators(env: CheckedEnv) -> dict[str, Any]:
-    """Return the random generators that are attributes of the innermost environment, by attribute name."""
-    kinds = (np.random.Generator, np.random.RandomState, random.Random)
-    attributes = getattr(env.unwrapped, "__dict__", {})
-    return {name: value for name, value in attributes.items() if isinstance(value, kinds)}
 
 
 def distinct(numbers: Iterable[float | None]) -> list[float]:

@@ -215,13 +215,14 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
 
 
 def walk(
-    env: Any, policy: Policy | None, seed: int, *, options: Any = None, seeds_reset: bool = True
+    env: Any, budget: Budget, offset: int = 0, *, options: Any = None, seeds_reset: bool = True
 ) -> Iterator[Any]:
     """Run episodes without end; yield (t, observation, info, has_ended) after each reset and step.
 
-    The step number t is 0 after a reset. Actions are those of ``policy`` or, if it is None, random. The first
-    reset gets ``options`` and, if ``seeds_reset`` is True, the seed.
+    The step number t is 0 after a reset. The first reset gets ``options`` and, if ``seeds_reset`` is True,
+    the seed of the budget plus ``offset``.
     """
+    seed, policy = budget.seed + offset, budget.policy
     random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
     observation, info = call_reset(env, seed if seeds_reset else None, options)
     while True:

@@ -54,12 +54,14 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return (path, value, other value) of each info that changes with the state of global generators."""
     initial, infos = get_global_states(), []
-    names = ("reset", "step") if lab.policy is None else ("reset",)  # a policy may use these generators
+    names = (
+        ("reset", "step") if lab.budget.policy is None else ("reset",)
+    )  # a policy may use these generators
     for is_other in (False, True, False, False):
         set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ
             random.random(), np.random.random()  # noqa: NPY002 - the state is restored
-        states = zip(names, walk(env, lab.policy, lab.seed), strict=False)
+        states = zip(names, walk(env, lab.budget), strict=False)
         infos.append({name: copy_tree(info) for name, (_, _, info, _) in states})
     set_global_states(initial)
     first, other, *same = infos
@@ -78,7 +80,7 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
     """After a reset with a seed, an environment that was used before differs from a new one."""
 
     def replay_after_use(replica: CheckedEnv) -> Divergence | None:
-        for _ in islice(walk(replica, lab.policy, lab.seed + 1), lab.replay_length + 1):
+        for _ in islice(walk(replica, lab.budget, 1), lab.replay_length + 1):
             pass  # with another seed, so that state of the first episode differs
         return lab.replay(replica)
 
@@ -103,12 +105,12 @@ def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
 
 def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
     """Return the first difference between two resets with the same seed and options, or None."""
-    for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
+    for options in [None, *lab.budget.reset_options, {}, {"no such option": 0}]:
         try:
-            steps = walk(env, lab.policy, lab.seed, options=options)
+            steps = walk(env, lab.budget, options=options)
             first = copy_tree(next(steps)[1])
             next(steps)
-            second = call_reset(env, lab.seed, options)[0]
+            second = call_reset(env, lab.budget.seed, options)[0]
         except Exception:  # an environment may reject options that it does not know
             continue
         found = divergence(f"reset with options={options!r}", first, second, at_reset=True)
@@ -132,11 +134,11 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 
 def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
     """Return the calls that seed a global generator, each with the name of the generator."""
-    steps = walk(env, lab.policy, lab.seed)
+    steps = walk(env, lab.budget)
 
     def begin_episode() -> None:
         nonlocal steps
-        steps = walk(env, lab.policy, lab.seed)
+        steps = walk(env, lab.budget)
         next(steps)
 
     def run_episode() -> None:
@@ -144,7 +146,7 @@ def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
 
     calls: dict[str, Callable[[], Any]] = {
         "the constructor": lab.replica,
-        "reset()": lambda: env.reset(seed=lab.seed),
+        "reset()": lambda: env.reset(seed=lab.budget.seed),
         "step()": run_episode,
     }
     for name in lab.functions if lab.pairs else ():

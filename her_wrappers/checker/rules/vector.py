@@ -53,7 +53,7 @@ def info_not_batchable(lab: Lab) -> Iterator[Violation]:
     if not_dict := next((each for each in lab.rollout.records if not isinstance(each.info, dict)), None):
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
         return
-    rng = np.random.default_rng(lab.seed)
+    rng = np.random.default_rng(lab.budget.seed)
     infos = [step.info for step in lab.steps]
     rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
     ends = [i for i, step in enumerate(lab.steps) if step.terminated or step.truncated][:BATCHES]
