@@ -25,14 +25,9 @@ from her_wrappers.support.error_texts import describe
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
-LAYER_FAMILIES = ("GE0", "GE1")
-"""Prefixes of the rules whose findings are attributed to wrappers: rules on spaces and on rewards."""
-
-LAYER_STEPS = 300
-"""Largest number of steps in the check of one layer (the environment or one of its wrappers)."""
-
-MIN_SHARE = 0.05
-"""Findings in a smaller share of steps or resets are not attributed: short checks of layers may miss them."""
+LAYER_FAMILIES = ("GE0", "GE1")  # prefixes of rules whose findings are attributed to wrappers
+LAYER_STEPS = 300  # most steps in the check of one layer (the environment or one of its wrappers)
+MIN_SHARE = 0.05  # short checks of layers may miss findings in a smaller share of steps or resets
 
 
 def check_goal_env(

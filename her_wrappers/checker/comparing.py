@@ -13,11 +13,8 @@ from her_wrappers.data.trees import Path, path_name, try_as_array, tuple_like
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_DEPTH = 4
-"""Depth up to which the items of containers and the attributes of objects are searched."""
-
-RELATIVE, ABSOLUTE = 1e-5, 1e-6
-"""Relative and absolute tolerance of `close`; a cast to float32 has a relative error of up to 1e-7."""
+MAX_DEPTH = 4  # depth up to which the items of containers and the attributes of objects are searched
+RELATIVE, ABSOLUTE = 1e-5, 1e-6  # tolerances of `close`; casts to float32 have errors of up to 1e-7
 
 
 def close(a: Any, b: Any) -> bool:

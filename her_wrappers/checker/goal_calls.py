@@ -20,7 +20,6 @@ from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.support.error_texts import describe
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")
-
 INFO_FORMS = (
     "a list of the steps' infos",
     "a list of empty dicts",
@@ -33,14 +32,9 @@ INFO_FORMS = (
 Stable-Baselines3 passes a list of empty dicts or, with ``copy_info_dict``, an array of the infos.
 """
 
-PAIR_STEPS = 12
-"""Largest number of steps whose achieved goals are in relabeled pairs."""
-
-EXTREME_STEPS = 500
-"""Largest number of steps whose goals are searched for extreme values."""
-
-NUM_THRESHOLDS = 3
-"""Largest number of steps for which relabeled pairs on both sides of the success threshold are made."""
+PAIR_STEPS = 12  # largest number of steps whose achieved goals are in relabeled pairs
+EXTREME_STEPS = 500  # largest number of steps whose goals are searched for extreme values
+NUM_THRESHOLDS = 3  # most steps with relabeled pairs on both sides of the success threshold
 
 
 # Goals are trees: most goals are arrays; the goals of FrankaKitchen are dicts.

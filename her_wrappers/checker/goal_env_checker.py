@@ -18,17 +18,11 @@ from her_wrappers.goals.interface import GoalInterface, env_name, find_function
 from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
 from her_wrappers.support.user_warning import warn_user
 
-WATCHED_CLOSELY = 1000
-"""Number of steps at the beginning that are all checked; resets are checked only during these steps."""
-
-STRIDE = 40
-"""After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
-
-CHANGES_LATER = GOAL_ENV_RULES["GE301"]
-"""Rule on returned objects that change later; it is applied after the next call of the environment."""
-
+WATCHED_CLOSELY = 1000  # first steps that are all checked; resets are checked only during these steps
+STRIDE = 40  # after the first `WATCHED_CLOSELY` steps, one in this number of steps is checked
+CHANGES_LATER = GOAL_ENV_RULES["GE301"]  # this rule is applied after the next call of the environment
+# Rules that are applied to each reset and step when it returns.
 RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule is not CHANGES_LATER]
-"""Rules that are applied to each reset and step when it returns."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):

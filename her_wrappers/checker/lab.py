@@ -55,7 +55,6 @@ from her_wrappers.rules import RuleSet
 from her_wrappers.support.policies import PolicyError
 
 REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
-
 GOAL_ENV_RULES = RuleSet(
     chains=(
         # goals of a wrong shape; functions that are not pure, then rewards that are wrong for all goals
@@ -573,8 +572,5 @@ NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
 }
 """Needs of rules, by name: a function that tests the lab, and the reason if a need is not met."""
 
-REWARD_NEEDS = ("goals", "reward", "steps")
-"""Needs (keys of `NEEDS`) of the rules that judge rewards."""
-
-BATCH_NEEDS = (*REWARD_NEEDS, "batches")
-"""Needs (keys of `NEEDS`) of the rules that judge rewards of batches."""
+REWARD_NEEDS = ("goals", "reward", "steps")  # needs (keys of `NEEDS`) of the rules that judge rewards
+BATCH_NEEDS = (*REWARD_NEEDS, "batches")  # needs (keys of `NEEDS`) of the rules that judge rewards of batches

@@ -39,17 +39,11 @@ from her_wrappers.support.policies import PolicyError, choose_action
 Policy: TypeAlias = Callable[[Any], Any]
 Record = TypeVar("Record", ResetRecord, StepRecord)
 
-MAX_ROLLOUT_BYTES = 2**30
-"""A run stops early if its observations, such as images, and their copies need more bytes than this."""
-
-SHORT_EPISODES, SHORT_STEPS = 3, 10
-"""Number and length of the first episodes, which are short so that replays contain resets."""
-
-MAX_GOAL_SIZE = 64
-"""Largest number of values of a goal for steering; the model is slow for larger goals, such as images."""
-
+MAX_ROLLOUT_BYTES = 2**30  # a run stops early if its observations and their copies need more bytes
+SHORT_EPISODES, SHORT_STEPS = 3, 10  # the first episodes are short so that replays contain resets
+MAX_GOAL_SIZE = 64  # most values of a goal for steering; the model is slow for larger goals
+# Errors that the model of the steering policy can raise for the observations of a faulty environment.
 MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
-"""Errors that the model of the steering policy can raise for the observations of a faulty environment."""
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,10 @@ from her_wrappers.data.trees import Tree, copy_tree, map_tree
 from her_wrappers.rules import Violation
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
+# Forms of the info argument that environments and replay buffers use.
 REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
-"""Forms of the info argument that environments and replay buffers use."""
-
 ARRAY = INFO_FORMS[2]
-
-REPEATED_CALLS, REPEATED_SIZE = 4, 3
-"""Number and size of the batches that are computed in succession, to detect a shared output array."""
+REPEATED_CALLS, REPEATED_SIZE = 4, 3  # batches in succession, to detect a shared output array
 
 
 @rule(

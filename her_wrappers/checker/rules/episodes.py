@@ -37,39 +37,21 @@ from her_wrappers.goals.in_observation import (
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.rules import Violation
 
-JUMP = 2
-"""First steps are not judged if they change an observed value this many times more than all later steps."""
-
-MAX_RECORDS = 30
-"""Number of resets and steps whose memory is compared, since sharing shows in the first steps."""
-
-MAX_SIZE = 64
-"""Largest number of values of an observation, and of the goal that is predicted from the observation."""
-
-MIN_LOST, MAX_LOST = 3, 10
-"""Smallest number of episodes with jumps to a placeholder that are reported, and most steps in a jump."""
-
+JUMP = 2  # first steps are not judged if they change a value this many times more than all later steps
+MAX_RECORDS = 30  # resets and steps whose memory is compared, since sharing shows in the first steps
+MAX_SIZE = 64  # most values of an observation, and of the goal that is predicted from it
+MIN_LOST, MAX_LOST = 3, 10  # least episodes with jumps to a placeholder, and most steps in a jump
+# Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
+# errors, since MuJoCo's positions are one substep older than the joints.
 STALE = 0.05
-"""Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
-errors, since MuJoCo's positions are one substep older than the joints."""
-
-SAME = 1 - 1e-9
-"""A goal and a value of the observation with a larger correlation are the same, perhaps in other units."""
-
-MAX_FITTED = 400
-"""Number of steps that are compared to find late goals; half of them fit functions, the others test these."""
-
+SAME = 1 - 1e-9  # a goal and a value with a larger correlation are the same, perhaps in other units
+MAX_FITTED = 400  # steps that are compared to find late goals; half of them fit functions
+# Goals are late if a function of the observation of the same state has a larger error than `EXACT`, and one
+# of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT`
+# is a share of the mean of the squared moves of the goal in a step.
 EXACT, LATE = 0.01, 0.1
-"""Goals are late if a function of the observation of the same state has a larger error than `EXACT`, and one
-of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT` is
-a share of the mean of the squared moves of the goal in a step."""
-
-HELD, MIN_HELD = 0.05, 10
-"""Smallest share and number of steps with a held achieved goal, though the observation shows a move."""
-
-MIN_RESETS = 20
-"""Number of resets from which hidden goals are searched; with fewer, the environment is reset again."""
-
+HELD, MIN_HELD = 0.05, 10  # least share and number of steps with a held goal, though it should move
+MIN_RESETS = 20  # needed to search hidden goals; with fewer, the environment is reset again
 GOAL_IS_LATE = "the achieved goal follows from the observation before the step, not from the one after it"
 OBSERVATION_IS_LATE = "the observation after a step belongs to the achieved goal before the step"
 

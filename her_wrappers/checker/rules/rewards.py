@@ -18,25 +18,18 @@ from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord, goals_
 from her_wrappers.data.trees import try_as_array
 from her_wrappers.rules import Violation
 
-ROUNDING = 1e-3
-"""Differences up to this share of the largest reward count as rounding, such as to half precision."""
-
-PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)
-"""Usual periods of angles, also if they are normalized."""
+ROUNDING = 1e-3  # rounding changes at most this share of the largest reward, as half precision does
+PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)  # usual periods of angles, also if they are normalized
 
 Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
 """Steps whose reward differs from the result of compute_reward."""
 
-NUDGE = 1e-2
-"""Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
-
+NUDGE = 1e-2  # achieved goals are moved by this share of the distance to the goal
+# To find components that wrap around: largest number of components of a goal, smallest number of jumps from
+# one end of the range to the other, smallest share of states in the middle half of this range, and a
+# distance that is small for rewards, as a share of this range.
 MAX_COMPONENTS, MIN_JUMPS, MIN_BETWEEN, NEAR = 64, 3, 0.1, 0.01
-"""To find components that wrap around: largest number of components of a goal, smallest number of jumps from
-one end of the range to the other, smallest share of states in the middle half of this range, and a distance
-that is small for rewards, as a share of this range."""
-
-REPETITIONS = 4
-"""Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
+REPETITIONS = 4  # near a threshold, noise changes only half of the results
 
 
 @rule(

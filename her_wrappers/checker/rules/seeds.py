@@ -19,11 +19,8 @@ from her_wrappers.checker.rollout import call_reset, walk
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
-MIN_STARTS = 3
-"""Smallest number of repeated starts that is not taken for a coincidence."""
-
-MAX_EPISODE_STEPS = 60
-"""Largest number of steps of an episode that is searched for calls that seed a global generator."""
+MIN_STARTS = 3  # smallest number of repeated starts that is not taken for a coincidence
+MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a global generator
 
 
 @rule(

@@ -16,14 +16,9 @@ from her_wrappers.checker.records import StepRecord, goals_of, spread
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
 
-MIN_CONTINUED = 50
-"""Number of other steps, all nearer to their goals than steps that terminate, that is no coincidence."""
-
-OUT_OF_REACH = 2
-"""Goals are out of reach at this multiple of the largest move of a step times the length of an episode."""
-
-MIN_EPISODES = 4
-"""Smallest number of episodes with the same kind of end that is not taken for a coincidence."""
+MIN_CONTINUED = 50  # other steps, all nearer to their goals than steps that terminate
+OUT_OF_REACH = 2  # times the largest move of a step times the length of an episode
+MIN_EPISODES = 4  # smallest number of episodes with the same kind of end that is not taken for a coincidence
 
 
 @rule(

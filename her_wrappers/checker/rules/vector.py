@@ -21,11 +21,8 @@ from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.rules import Violation
 from her_wrappers.support.error_texts import describe
 
-MIN_STARTS, MIN_AUTOMATIC = 12, 4
-"""Smallest number of episodes that begin by a call of reset(), and by an automatic reset, to compare both."""
-
-NUM_ENVS, BATCHES = 3, 32
-"""Number of infos in a batch, and number of batches of random infos."""
+MIN_STARTS, MIN_AUTOMATIC = 12, 4  # least episodes after calls of reset() and automatic resets, to compare
+NUM_ENVS, BATCHES = 3, 32  # number of infos in a batch, and number of batches of random infos
 
 
 class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
