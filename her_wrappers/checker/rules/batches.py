@@ -110,10 +110,8 @@ def reward_small_shape(lab: Lab) -> Iterator[Violation]:
     severity="warning",
     fix="use defaults for keys that are missing in info, and accept a list or an array of dicts for a batch",
     needs=REWARD_NEEDS,
-    wrong='return -distance - info["cost"]',
-    right="""
-rows = [info] if isinstance(info, dict) else info
-return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
+    wrong='costs = info["cost"]',
+    right='costs = info.get("cost", 0.0) if isinstance(info, dict) else [row.get("cost", 0.0) for row in info]',
 )
 def reward_needs_info(lab: Lab) -> Iterator[Violation]:
     """A goal function raises or loses values for a form of the info argument that replay buffers use."""
@@ -168,12 +166,8 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
     severity="warning",
     fix="compute the reward that reward_type names, and raise ValueError for unknown names",
     needs=REWARD_NEEDS,
-    wrong="""
-if self.reward_type == "dense":
-    return -distance  # and None for all other values""",
-    right="""
-if reward_type not in ("sparse", "dense"):
-    raise ValueError(f"unknown reward_type {reward_type!r}")""",
+    wrong='if self.reward_type == "dense": return -distance  # and None for all other values',
+    right='assert reward_type in ("sparse", "dense")  # in __init__()',
 )
 def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
     """Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type."""

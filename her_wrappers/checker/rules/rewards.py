@@ -37,12 +37,8 @@ REPETITIONS = 4  # near a threshold, noise changes only half of the results
     fix="in step(), call compute_reward with the new achieved_goal; put other values that it needs into info",
     needs=REWARD_NEEDS,
     passive=True,
-    wrong="""
-reward = self.compute_reward(self._achieved_goal(), self.goal, {})
-self._move(action)""",
-    right="""
-self._move(action)
-reward = self.compute_reward(self._achieved_goal(), self.goal, {})""",
+    wrong="reward = self.compute_reward(self.position, self.goal, {})  # before self._move(action)",
+    right="reward = self.compute_reward(self.position, self.goal, {})  # after self._move(action)",
 )
 def reward_mismatch(lab: Lab) -> Iterator[Violation]:
     """The reward of a step differs from compute_reward for the goals and the info of that step."""
@@ -260,10 +256,8 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
     severity="warning",
     fix="wrap the difference of angles into half a turn; for quaternions, use the absolute value of q @ p",
     needs=REWARD_NEEDS,
-    wrong="return -np.float64(abs(achieved_goal - desired_goal)[..., 0] > 0.1)  # of angles",
-    right="""
-difference = (achieved_goal - desired_goal + np.pi) % (2 * np.pi) - np.pi
-return -np.float64(abs(difference)[..., 0] > 0.1)""",
+    wrong="difference = achieved_goal - desired_goal  # of angles",
+    right="difference = (achieved_goal - desired_goal + np.pi) % (2 * np.pi) - np.pi",
 )
 def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
     """A goal component wraps around like an angle, or a quaternion changes sign, and rewards ignore this."""

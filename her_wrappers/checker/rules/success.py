@@ -105,9 +105,7 @@ def success_flag_form(lab: Lab) -> Iterator[Violation]:
     "what achieved_goal contains",
     needs=REWARD_NEEDS,
     wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # every start is (0, 0)",
-    right="""
-while self._reached(self.start, self.goal):
-    self.goal = self._draw_goal()""",
+    right="while self._reached(self.start, self.goal): self.goal = self._draw_goal()",
 )
 def success_at_reset(lab: Lab) -> Iterator[Violation]:
     """Most episodes start with their goal reached (a warning if all desired or relabeled goals are)."""
@@ -159,10 +157,8 @@ def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
     fix="add compute_terminated(achieved_goal, desired_goal, info)",
     needs=(*REWARD_NEEDS, "success"),
     inconclusive_without=("ended",),
-    wrong="terminated = bool(distance < 0.05)  # without a method compute_terminated",
-    right="""
-def compute_terminated(self, achieved_goal, desired_goal, info):
-    return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
+    wrong="terminated = bool(distance < 0.05)",
+    right="terminated = bool(self.compute_terminated(achieved_goal, desired_goal, {}))",
 )
 def no_compute_terminated(lab: Lab) -> Iterator[Violation]:
     """A reached goal terminates the episode, but there is no compute_terminated for relabeled goals."""
@@ -223,11 +219,8 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
     fix="let compute_terminated return these terminations too, or end such episodes with truncated=True",
     needs=REWARD_NEEDS,
     inconclusive_without=("ended",),
-    wrong="terminated = reached or distance > 1.0  # lost",
-    right="""
-def compute_terminated(self, achieved_goal, desired_goal, info):
-    distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-    return (distance < 0.05) | (distance > 1.0)""",
+    wrong="return distance < 0.05  # but step() also terminates if distance > 1.0",
+    right="return (distance < 0.05) | (distance > 1.0)",
 )
 def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
     """Episodes terminate far from their goal, but compute_terminated does not return this."""

@@ -100,10 +100,8 @@ def no_autoreset_mode(lab: Lab) -> Iterator[Violation]:
 @rule(
     "GE602",
     fix='put the last observations into infos["final_obs"], and the last infos into infos["final_info"]',
-    wrong="observations[ended] = self._reset(ended)",
-    right="""
-infos |= {"final_obs": copy.deepcopy(observations), "final_info": infos.copy()}
-observations[ended] = self._reset(ended)""",
+    wrong="infos = {}  # and the observations are those after the reset",
+    right='infos = {"final_obs": last_observations, "final_info": last_infos}',
 )
 def final_obs_missing(lab: Lab) -> Iterator[Violation]:
     """In autoreset mode SAME_STEP, the infos lack the last observation or info of an ended episode."""
