@@ -111,7 +111,7 @@ def reward_small_shape(lab: Lab) -> Iterator[Violation]:
     fix="use defaults for keys that are missing in info, and accept a list or an array of dicts for a batch",
     needs=REWARD_NEEDS,
     wrong='costs = info["cost"]',
-    right='costs = info.get("cost", 0.0) if isinstance(info, dict) else [row.get("cost", 0.0) for row in info]',
+    right='costs = [row.get("cost", 0.0) for row in ([info] if isinstance(info, dict) else info)]',
 )
 def reward_needs_info(lab: Lab) -> Iterator[Violation]:
     """A goal function raises or loses values for a form of the info argument that replay buffers use."""
