@@ -1,7 +1,4 @@
-"""Calls of compute_reward and compute_terminated: the pairs of goals that are passed, and the results.
-
-In a sparse task, few steps reach their desired goal, so achieved goals are passed as desired goals too.
-"""
+"""Calls of compute_reward and compute_terminated: the pairs of goals that are passed, and the results."""
 
 from __future__ import annotations
 
@@ -20,6 +17,8 @@ from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.support.error_texts import describe
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")
+# Forms of the info argument of a batch, the most common first. Stable-Baselines3 passes a list of empty dicts
+# or, with ``copy_info_dict``, an array of the infos.
 INFO_FORMS = (
     "a list of the steps' infos",
     "a list of empty dicts",
@@ -27,11 +26,6 @@ INFO_FORMS = (
     "an empty dict",
     "None",
 )
-"""Forms of the info argument of a batch, the most common first.
-
-Stable-Baselines3 passes a list of empty dicts or, with ``copy_info_dict``, an array of the infos.
-"""
-
 PAIR_STEPS = 12  # largest number of steps whose achieved goals are in relabeled pairs
 EXTREME_STEPS = 500  # largest number of steps whose goals are searched for extreme values
 NUM_THRESHOLDS = 3  # most steps with relabeled pairs on both sides of the success threshold

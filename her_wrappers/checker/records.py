@@ -1,8 +1,4 @@
-"""Records of the calls of an environment: resets, steps, and the batches of a vector environment.
-
-`split_batches` converts the batches to episodes of single environments, so that the rules on such episodes
-can be applied to vector environments too.
-"""
+"""Records of the calls of an environment: resets, steps, and the batches of a vector environment."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Replicas: other environments of the same kind as the one under test.
-
-A replica is made by the user's factory or, if this fails, from the environment's spec. With neither a factory
-nor a usable spec, a replica is a deep copy. The factory or the spec is not used before the end of the run,
-since a second connection to a robot can end the first connection.
-"""
+"""Replicas: other environments of the same kind as the one under test."""
 
 from __future__ import annotations
 
@@ -18,17 +13,17 @@ import gymnasium as gym
 from her_wrappers.checker.comparing import owns_resources
 from her_wrappers.goals.interface import env_spec
 
+# A gymnasium Env or VectorEnv. The alias is Any, since the classes annotate the same methods differently.
 CheckedEnv: TypeAlias = Any
-"""A gymnasium Env or VectorEnv. The alias is Any, since the classes annotate the same methods differently."""
-
 Factory: TypeAlias = Callable[[], CheckedEnv]
 
 
 class Replicas:
     """Makes replicas of an environment, and closes them when the ``with`` block ends.
 
-    ``factory`` is the user's function that made ``env``, or None. Without it, the constructor copies ``env``,
-    which must be unused, in case the spec cannot make replicas.
+    They are made by the user's factory, else from the spec of ``env``, else by deep copies of ``env``, which
+    must be unused. The factory or the spec is not used before the end of the run, since a second connection
+    to a robot can end the first connection.
     """
 
     def __init__(self, env: CheckedEnv, factory: Factory | None) -> None:

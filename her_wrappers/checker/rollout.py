@@ -1,8 +1,4 @@
-"""The run of an environment within a budget of steps, with three policies that search for successes.
-
-One policy takes random actions, one repeats each action for some steps, and one steers by a linear model.
-They respect action masks. If the user has passed a policy, all actions are those of this policy.
-"""
+"""The run of an environment within a budget of steps, with three policies that search for successes."""
 
 from __future__ import annotations
 
@@ -62,8 +58,7 @@ class Budget:
         if self.policy is not None:
             require_function("policy", self.policy, "an observation")
         limit = self.max_seconds
-        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
-        if limit is not None and not (is_number and 0 < limit < math.inf):
+        if limit is not None and not (isinstance(limit, int | float) and 0 < limit < math.inf):
             raise ValueError(f"max_seconds must be a positive number of seconds or None, got {limit!r}")
 
 
@@ -106,7 +101,7 @@ class _Runner:
         self._env, self._budget, self._num_envs = env, budget, num_envs
         self._seed: int | None = budget.seed
         self._episode_cap = max(1, int(budget.episode_share * budget.max_steps) // (num_envs or 1))
-        self._deadline = None if budget.max_seconds is None else time.monotonic() + budget.max_seconds
+        self._deadline = time.monotonic() + (budget.max_seconds or math.inf)
         self._bytes_left = MAX_ROLLOUT_BYTES
         self._rng = np.random.default_rng(budget.seed)
 
@@ -161,7 +156,7 @@ class _Runner:
         self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(step.observation))
         if self._bytes_left < 0:
             self.rollout.cut_off = f"the observations need more than {MAX_ROLLOUT_BYTES >> 20} MiB"
-        elif self._deadline is not None and time.monotonic() > self._deadline:
+        elif time.monotonic() > self._deadline:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:
             raise _StoppedRunError
@@ -250,11 +245,7 @@ def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Poli
 def steering_policy(
     steps: Sequence[StepRecord], space: spaces.Space[Any], rng: np.random.Generator, fallback: Policy
 ) -> Policy:
-    """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
-
-    One action in ten is random, so that the policy does not get stuck. Where the model gives no valid action,
-    or cannot be fitted to ``steps``, ``fallback`` chooses the actions.
-    """
+    """Return a policy that steers to the goal by a linear model, or ``fallback`` if the model fails."""
     fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:
         goals = [flat(step.before["achieved_goal"]) for step in steps]
@@ -268,7 +259,7 @@ def steering_policy(
     explore = random_policy(space, int(rng.integers(2**31)))
 
     def policy(observation: Any) -> Any:
-        if rng.random() < 0.1:
+        if rng.random() < 0.1:  # else the policy could get stuck
             return explore(observation)
         try:
             action = steer(flat(observation["achieved_goal"]), flat(observation["desired_goal"]))
