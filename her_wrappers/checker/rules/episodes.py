@@ -52,8 +52,6 @@ MAX_FITTED = 400  # steps that are compared to find late goals; half of them fit
 EXACT, LATE = 0.01, 0.1
 HELD, MIN_HELD = 0.05, 10  # least share and number of steps with a held goal, though it should move
 MIN_RESETS = 20  # needed to search hidden goals; with fewer, the environment is reset again
-GOAL_IS_LATE = "the achieved goal follows from the observation before the step, not from the one after it"
-OBSERVATION_IS_LATE = "the observation after a step belongs to the achieved goal before the step"
 
 
 @rule(
@@ -104,16 +102,11 @@ def shared_memory(lab: Lab) -> Iterator[Violation]:
                 yield _shares(key, "the previous observation", record.place)
         earlier = arrays
     for step in lab.steps[:MAX_RECORDS]:
-        yield from _shared_action(step)
-
-
-def _shared_action(step: StepRecord) -> Iterator[Violation]:
-    if not identical(step.action, step.live_action):
-        message = f"step() changed the action {show(step.action)} to {show(step.live_action)}"
-        yield Violation(message, step.place, "action")
-    if isinstance(step.live_action, np.ndarray):
+        if not identical(step.action, step.live_action):
+            message = f"step() changed the action {show(step.action)} to {show(step.live_action)}"
+            yield Violation(message, step.place, "action")
         for key, array in arrays_in({name: step.live[name] for name in STATE}):
-            if share_memory(array, step.live_action):
+            if isinstance(step.live_action, np.ndarray) and share_memory(array, step.live_action):
                 yield _shares(key, "the action", step.place)
 
 
@@ -362,7 +355,8 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
 
 
 def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_goals: np.ndarray) -> str:
-    """Return `GOAL_IS_LATE`, `OBSERVATION_IS_LATE` or ""; the arguments are rows of steps."""
+    """Return whether goal or observation is late in a sentence, or ""; the arguments are rows of steps."""
+    goal_is_late = "the achieved goal follows from the observation before the step, not from the one after it"
     few, moves = spread(range(len(before)), MAX_FITTED), next_goals - goals
     exact = EXACT * float(np.square(moves).sum(axis=1).mean())
 
@@ -372,12 +366,14 @@ def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_go
     # With velocities, a late goal follows from both observations, but is a part of the earlier one only.
     moving = next_goals[:, moves.any(axis=0)]
     if _are_parts(moving, before).all() and not _are_parts(moving, after).any() and moving.size:
-        return GOAL_IS_LATE
+        return goal_is_late
     if (usual := error(after, next_goals)) <= exact or exact == 0:
         return ""
-    others = ((error(before, next_goals), GOAL_IS_LATE), (error(after, goals), OBSERVATION_IS_LATE))
-    least, late = min(others)
-    return late if least < LATE * usual else ""
+    of_goal, of_observation = error(before, next_goals), error(after, goals)
+    if min(of_goal, of_observation) >= LATE * usual:
+        return ""
+    observation_is_late = "the observation after a step belongs to the achieved goal before the step"
+    return goal_is_late if of_goal <= of_observation else observation_is_late
 
 
 def _are_parts(goals: np.ndarray, observed: np.ndarray) -> np.ndarray:

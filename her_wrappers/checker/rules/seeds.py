@@ -20,6 +20,11 @@ from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
 MIN_STARTS = 3  # smallest number of repeated starts that is not taken for a coincidence
+CAUSES = {
+    "dynamics": "step() draws from a generator that the seed does not set, or environments share a state",
+    "goal": "the goal is that of another episode, or drawn from a generator that the seed does not set",
+    "reset": "reset() uses a generator that the seed does not set, or keeps state of the last episode",
+}
 MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a global generator
 
 
@@ -32,16 +37,10 @@ MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a glo
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
-    causes = {
-        "dynamics": "step() draws from a generator that the seed does not set, or environments share a state",
-        "goal": "the goal is that of another episode, or drawn from a generator that the seed does not set",
-        "reset": "reset() uses a generator that the seed does not set, or keeps state of the last episode",
-    }
     if found := lab.first_divergence:
-        other = "a second environment with the same seed and actions"
-        yield _difference(found, other, causes[_subject(found)])
+        yield _difference(found, "a second environment with the same seed and actions")
     elif found := lab.on_env(lambda env: compare_reset(lab.run.resets[0], env)):
-        yield _difference(found, "a second reset with the same seed", causes[_subject(found)])
+        yield _difference(found, "a second reset with the same seed")
     else:
         for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
             message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
@@ -95,25 +94,23 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
 )
 def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
     """Two calls of reset with the same seed and options return different observations."""
-    if found := lab.on_replica(partial(_reset_twice_with_options, lab)):
+
+    def reset_twice(env: CheckedEnv) -> Divergence | None:
+        for options in [None, *lab.budget.reset_options, {}, {"no such option": 0}]:
+            try:
+                steps = walk(env, lab.budget, options=options)
+                first = copy_tree(next(steps)[1])
+                next(steps)
+                second = call_reset(env, lab.budget.seed, options)[0]
+            except Exception:  # an environment may reject options that it does not know
+                continue
+            if found := divergence(f"reset with options={options!r}", first, second, at_reset=True):
+                return None if options is None else found  # a difference without options is a case of GE401
+        return None
+
+    if found := lab.on_replica(reset_twice):
         cause = "the seed does not determine the reset with these options"
         yield _difference(found, "a second reset with the same seed and options", cause)
-
-
-def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
-    """Return the first difference between two resets with the same seed and options, or None."""
-    for options in [None, *lab.budget.reset_options, {}, {"no such option": 0}]:
-        try:
-            steps = walk(env, lab.budget, options=options)
-            first = copy_tree(next(steps)[1])
-            next(steps)
-            second = call_reset(env, lab.budget.seed, options)[0]
-        except Exception:  # an environment may reject options that it does not know
-            continue
-        found = divergence(f"reset with options={options!r}", first, second, at_reset=True)
-        if found:
-            return None if options is None else found  # a difference without options is a case of GE401
-    return None
 
 
 @rule(
@@ -125,34 +122,29 @@ def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
 )
 def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
     """The environment seeds a global random generator, so random numbers of other code repeat."""
-    for call, generator in lab.on_replica(partial(_find_global_seeding, lab)) or ():
-        yield Violation(f"this call seeds the global generator of {generator}", subject=call)
 
-
-def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
-    """Return the calls that seed a global generator, each with the name of the generator."""
-    steps = walk(env, lab.budget)
-
-    def begin_episode() -> None:
-        nonlocal steps
+    def find_calls(env: CheckedEnv) -> list[Violation]:
         steps = walk(env, lab.budget)
-        next(steps)
 
-    def run_episode() -> None:
-        any(has_ended for *_, has_ended in islice(steps, MAX_EPISODE_STEPS))
+        def begin_episode() -> None:
+            nonlocal steps
+            steps = walk(env, lab.budget)
+            next(steps)
 
-    calls: dict[str, Callable[[], Any]] = {
-        "the constructor": lab.replica,
-        "reset()": lambda: env.reset(seed=lab.budget.seed),
-        "step()": run_episode,
-    }
-    for name in lab.functions if lab.pairs else ():
-        calls[f"{name}()"] = partial(lab.call_on, env, name, 0)
-    return [
-        (name, generator)
-        for name, call in calls.items()
-        for generator in seeded_generators(call, before=begin_episode)
-    ]
+        calls: dict[str, Callable[[], Any]] = {
+            "the constructor": lab.replica,
+            "reset()": lambda: env.reset(seed=lab.budget.seed),
+            "step()": lambda: any(has_ended for *_, has_ended in islice(steps, MAX_EPISODE_STEPS)),
+        }
+        for name in lab.functions if lab.pairs else ():
+            calls[f"{name}()"] = partial(lab.call_on, env, name, 0)
+        return [
+            Violation(f"this call seeds the global generator of {generator}", subject=name)
+            for name, call in calls.items()
+            for generator in seeded_generators(call, before=begin_episode)
+        ]
+
+    yield from lab.on_replica(find_calls) or ()
 
 
 @rule(
@@ -178,12 +170,8 @@ def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
         yield Violation(f"{message} {cause}")
 
 
-def _subject(found: Divergence) -> str:
-    if not found.at_reset:
-        return "dynamics"
-    return "goal" if found.path.startswith("desired_goal") else "reset"
-
-
-def _difference(found: Divergence, other: str, cause: str) -> Violation:
+def _difference(found: Divergence, other: str, cause: str = "") -> Violation:
+    is_goal = found.path.startswith("desired_goal")
+    subject = "dynamics" if not found.at_reset else "goal" if is_goal else "reset"
     values = f"{found.path} is {show(found.original)}, but {show(found.repeated)} in {other}"
-    return Violation(f"{values}; {cause}", found.place, _subject(found))
+    return Violation(f"{values}; {cause or CAUSES[subject]}", found.place, subject)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -25,18 +25,6 @@ MIN_STARTS, MIN_AUTOMATIC = 12, 4  # least episodes after calls of reset() and a
 NUM_ENVS, BATCHES = 3, 32  # number of infos in a batch, and number of batches of random infos
 
 
-class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
-    """Batches infos in the same way as Gymnasium's vector environments."""
-
-    num_envs = NUM_ENVS
-
-    def batch(self, infos: Sequence[Any]) -> dict[str, Any]:
-        batched: dict[str, Any] = {}
-        for i, info in enumerate(infos):
-            batched = self._add_info(batched, copy_tree(info), i)
-        return batched
-
-
 @rule(
     "GE501",
     severity="warning",
@@ -55,9 +43,13 @@ def info_not_batchable(lab: Lab) -> Iterator[Violation]:
     rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
     ends = [i for i, step in enumerate(lab.steps) if step.terminated or step.truncated][:BATCHES]
     batches = [[infos[i] for i in row] for row in [*rows, *([end, max(end - 1, 0), 0] for end in ends)]]
+    batcher: Any = gym.vector.VectorEnv()
+    batcher.num_envs = NUM_ENVS
     for batch in batches:
+        batched: dict[str, Any] = {}
         try:
-            batched = _InfoBatcher().batch(batch)
+            for i, info in enumerate(batch):
+                batched = batcher._add_info(batched, copy_tree(info), i)  # noqa: SLF001 - as AsyncVectorEnv does
         except Exception as error:
             yield Violation(f"batching these infos in a vector environment raises {describe(error)}")
             return
@@ -91,10 +83,10 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 def no_autoreset_mode(lab: Lab) -> Iterator[Violation]:
     """A vector environment does not declare its autoreset mode."""
     if lab.batches and lab.batches.resets and declared_mode(lab.env) is None:
-        message, metadata = "the mode is missing", lab.env.metadata
-        if "autoreset_mode" in metadata:
-            message = f"the mode is {show(metadata['autoreset_mode'])} instead of an AutoresetMode"
-        yield Violation(message, subject='metadata["autoreset_mode"]')
+        mode = lab.env.metadata.get("autoreset_mode")
+        yield Violation(
+            f"the mode is {show(mode)}, not an AutoresetMode", subject='metadata["autoreset_mode"]'
+        )
 
 
 @rule(
