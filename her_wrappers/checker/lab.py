@@ -70,6 +70,7 @@ GOAL_ENV_RULES = RuleSet(
         # batches
         ("GE000", "GE104 GE113"),
         ("GE104 GE105", "GE106 GE108"),
+        ("GE606", "GE303"),
         ("GE106", "GE121"),
         # memory, and seeds
         ("GE109", "GE122 GE301"),

@@ -82,9 +82,13 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
         return None
     if replica is env:
         return None
-    has_same_layers = [type(layer) for layer in layers(replica)] == [type(layer) for layer in layers(env)]
+    # Types are compared by name, since a factory may define its classes in each call.
+    names = [
+        [f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers(each)]
+        for each in (replica, env)
+    ]
     close_safely(replica)
-    return factory if has_same_layers else None
+    return factory if names[0] == names[1] else None
 
 
 def _from_spec(env: CheckedEnv) -> Factory | None:

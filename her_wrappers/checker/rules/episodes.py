@@ -45,6 +45,7 @@ MIN_LOST, MAX_LOST = 3, 10  # least episodes with jumps to a placeholder, and mo
 # errors, since MuJoCo's positions are one substep older than the joints.
 STALE = 0.05
 SAME = 1 - 1e-9  # a goal and a value with a larger correlation are the same, perhaps in other units
+MIN_FIRST_STEPS, OFTEN = 5, 0.9  # first steps, and the share of later ones, that show a late picture
 MAX_FITTED = 400  # steps that are compared to find late goals; half of them fit functions
 # Goals are late if a function of the observation of the same state has a larger error than `EXACT`, and one
 # of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT`
@@ -198,7 +199,7 @@ def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
                 values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
                 # An action that is repeated until the goal is reached changes the last achieved goal only.
                 if (key == "observation" and len(changed) == 1) or (key == "achieved_goal" and not has_ended):
-                    effects.setdefault(key, Violation(f"{key}{path} is {values}", step.place))
+                    effects.setdefault(key, Violation(f"{path} is {values}", step.place))
 
     if lab.batches is None:
         lab.on_replica(experiment)
@@ -212,7 +213,7 @@ def _first_change(replica: CheckedEnv, own: Any, goal: Any, steps: list[StepReco
         for step in steps:
             observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
             expected = step.observation | {"desired_goal": goal}
-            found = {key: first_difference(expected[key], observation[key]) for key in expected}
+            found = {key: first_difference({key: expected[key]}, {key: observation[key]}) for key in expected}
             changed = {key: difference for key, difference in found.items() if difference}
             if "desired_goal" in changed or step.terminated or step.truncated:
                 break  # the goal was not set, or the episode ended
@@ -301,13 +302,15 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     keys = OBSERVATION_KEYS[:2]
     try:
         if not all(0 < flat(steps[0].before[key]).size <= MAX_SIZE for key in keys):
+            yield from _late_parts(lab)
             return
         (before, after), (goals, next_goals) = (
             np.array([[flat(observation[key]) for observation in group] for group in pairs], np.float64)
             for key in keys
         )
-    except (IndexError, KeyError, TypeError, ValueError):
-        return  # other rules report observations that are not arrays of one shape
+    except (IndexError, KeyError, TypeError, ValueError):  # a Dict, or wrong shapes, which other rules report
+        yield from _late_parts(lab)
+        return
     times, moves, changes = np.array([step.t for step in steps]), next_goals - goals, np.abs(after - before)
     scale, is_finite = next_goals.std(axis=0).max(initial=0), np.isfinite([moves.sum(), changes.sum()]).all()
     if not is_finite or scale == 0 or (times == 1).sum() < 3:
@@ -352,6 +355,29 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
         message = f"the achieved goal does not fit the observation before the first step of {stale.sum()}"
         place = f"episode {steps[starts[stale.argmax()]].episode}, reset"
         yield Violation(f"{message} of {len(stale)} episodes", place)
+
+
+def _late_parts(lab: Lab) -> Iterator[Violation]:
+    """Yield parts of the observation that stay the same in first steps in which the achieved goal moves."""
+    first: list[dict[str, Any]] = []
+    later: list[dict[str, Any]] = []
+    few = spread([i for i, step in enumerate(lab.steps) if step.t > 0] or [0], MAX_FITTED)
+    for step in [*(step for step in lab.steps if step.t == 0), *(lab.steps[i] for i in few)]:
+        found = differences(step.before, step.observation, close)
+        changed = {path: np.shape(value) for path, value, _ in found}
+        if any(path.startswith("achieved_goal") for path in changed):
+            changed = {
+                path: shape for path, shape in changed.items() if not path.startswith(OBSERVATION_KEYS[1:])
+            }
+            (later if step.t else first).append(changed)
+    if len(first) < MIN_FIRST_STEPS:
+        return
+    for path, shape in {path: shape for each in later for path, shape in each.items()}.items():
+        # If another part of this shape changes at once, this part may be its last value on purpose.
+        at_once = any(shape in each.values() for each in first)
+        if not at_once and np.mean([path in each for each in later]) > OFTEN:
+            text = f"{path} stays the same in the first step of all {len(first)} episodes in which"
+            yield Violation(f"{text} the achieved goal moves", f"episode {lab.steps[0].episode}, step 0")
 
 
 def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_goals: np.ndarray) -> str:

@@ -12,7 +12,15 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.checker.comparing import close, show
-from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, Pair, between, flat, reward_number
+from her_wrappers.checker.goal_calls import (
+    ARGUMENTS,
+    CallResult,
+    Pair,
+    between,
+    distance,
+    flat,
+    reward_number,
+)
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord, goals_of
 from her_wrappers.data.trees import try_as_array
@@ -96,20 +104,29 @@ def _likely_cause(lab: Lab, mismatches: Mismatches) -> str:
     """Return the likely cause of differences between step() and compute_reward, or an empty text."""
     rewards = np.array([reward_number(step.reward) for step, _ in mismatches])
     computed = np.array([result.number for _, result in mismatches])
-    previous = [
-        lab.call(REWARD, step.before["achieved_goal"], step.observation["desired_goal"], step.info).number
-        for step, _ in mismatches[:10]
-    ]
-    if all(map(close, rewards[:10].tolist(), previous)):
+    before = (
+        (step, lab.call(REWARD, step.before["achieved_goal"], goals_of(step)[1], step.info).number)
+        for step in (*(step for step, _ in mismatches), *lab.steps)
+    )
+    if all(each is not None and close(reward_number(step.reward), each) for step, each in before):
         return "the reward of step() fits the previous achieved goal"
     if len(mismatches) < 2:
         return ""
-    if all(step.terminated or step.truncated for step, _ in mismatches):
+    is_end = all(step.terminated or step.truncated for step, _ in mismatches)
+    best = lab.success_reward
+    if is_end and (best is None or not all(close(number, best) for number in computed.tolist())):
         return "all are last steps of episodes, whose observation may be that of the next episode"
     matches = len(lab.steps) - len(mismatches)
     is_usual = [any(close(reward, value) for value in lab.reward_values) for reward in rewards.tolist()]
-    if lab.is_sparse and all(is_usual) and matches >= len(mismatches):
-        return f"step() may decide success by another threshold: {matches} rewards match"
+    if lab.is_sparse and best is not None and all(is_usual) and matches >= len(mismatches):
+        steps = [step for step in lab.steps if reward_number(step.reward) in lab.reward_values]
+        given = np.array([close(reward_number(step.reward), best) for step in steps])
+        own = np.array([distance(*goals_of(step)) for step in steps])
+        if given.any() and own[given].max() <= own[~given].min(initial=np.inf):
+            return f"step() may decide success by another threshold: {matches} rewards match"
+        both = len(set(rewards.tolist())) > 1
+        kind = "other goals than it returns" if both or not given.any() else "more than the goals"
+        return f"step() decides success by {kind}: {matches} rewards match"
     relations = {"offset": rewards - computed, "factor": rewards / computed}
     fits = [
         f"{name} {show(values[0])}"

@@ -38,13 +38,27 @@ MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a glo
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
     if found := lab.first_divergence:
-        yield _difference(found, "a second environment with the same seed and actions")
+        cause = "; ".join(lab.on_replica(partial(_global_draws, lab)) or ())
+        yield _difference(found, "a second environment with the same seed and actions", cause)
     elif found := lab.on_env(lambda env: compare_reset(lab.run.resets[0], env)):
         yield _difference(found, "a second reset with the same seed")
     else:
         for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
             message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
             yield Violation(message, subject=f"info {path}", severity="warning")
+
+
+def _global_draws(lab: Lab, env: CheckedEnv) -> list[str]:
+    """Return which calls draw from global generators, such as "reset() draws from numpy.random"."""
+    draws, states = [], walk(env, lab.budget)
+    for name in (
+        ("reset()", "step()") if lab.budget.policy is None else ("reset()",)
+    ):  # a policy may draw, too
+        before = get_global_states()
+        next(states)
+        after = get_global_states()
+        draws += [f"{name} draws from {each}" for each in before if before[each] != after.get(each)]
+    return draws
 
 
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from her_wrappers import check_goal_env
 from tests.support.specimens.broken_batches import LosesTheCost
 from tests.support.specimens.broken_episodes import Diverges
-from tests.support.specimens.broken_rewards import ReadsInfo
+from tests.support.specimens.broken_rewards import OtherRadiusInStep, ReadsInfo, RewardsAtRestOnly
 from tests.support.specimens.broken_seeds import InfoFromTheGlobalGenerator, KeepsTheFirstGoal
 from tests.support.specimens.broken_success import (
     FlagOnlyIfTrueInTheMiddle,
@@ -212,3 +212,31 @@ class RowsWithTwoStarts(Reaches):
 def test_only_the_faulty_ones_are_reported(env, code, severities, steps):
     report = check_goal_env(env, max_steps=steps, select=code)
     assert {finding.severity for finding in report.findings} == severities
+
+
+# Causes that messages name
+
+
+class DrawsStartsGlobally(Reach):
+    def draw_start(self):
+        return np.random.uniform(-1, 1, (2, 2)).astype(np.float32)  # noqa: NPY002
+
+
+class JudgesANoisyGoal(Reach):
+    def reward(self, observation, info):
+        achieved = observation["achieved_goal"] + self.np_random.normal(0, 0.15, 2)
+        return float(self.compute_reward(achieved, observation["desired_goal"], info))
+
+
+@pytest.mark.parametrize(
+    ("specimen", "code", "cause"),
+    [
+        (DrawsStartsGlobally, "GE401", "reset() draws from numpy.random"),
+        (OtherRadiusInStep, "GE101", "by another threshold"),
+        (RewardsAtRestOnly, "GE101", "by more than the goals"),
+        (JudgesANoisyGoal, "GE101", "by other goals than it returns"),
+    ],
+)
+def test_a_message_names_the_cause(specimen, code, cause):
+    [finding] = check_goal_env(specimen, max_steps=2000, select=[code]).findings
+    assert cause in finding.message

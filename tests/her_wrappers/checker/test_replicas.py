@@ -129,3 +129,13 @@ def test_copies_that_share_the_state_of_the_original_give_only_true_findings(mak
 def test_a_factory_that_returns_the_same_environment_gives_no_replicas():
     env = Reach()
     assert not check_goal_env(lambda: env, max_steps=60).findings
+
+
+def test_a_factory_may_define_its_class_in_each_call():
+    def make():
+        class Local(UnseededDynamics):
+            pass
+
+        return Local()
+
+    assert "GE401" in check_goal_env(make, max_steps=100).codes
