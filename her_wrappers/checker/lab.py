@@ -125,7 +125,6 @@ class Lab:
     env: CheckedEnv = None  # the environment; with None, no relabeled goals and no experiments
     replicas: Replicas | None = None  # maker of replicas, or None
     budget: Budget = field(default_factory=lambda: Budget(1))  # policy, seed and reset options of the user
-    reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
     batches: Rollout | None = None  # the batches of a vector environment, or None
     mode: AutoresetMode | None = None  # autoreset mode, declared or else suggested by infos
     memory: dict[tuple[Any, ...], Any] = field(default_factory=dict)  # results of `memoized` functions
@@ -137,16 +136,14 @@ class Lab:
     @classmethod
     def of(cls, env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Lab:
         """Return the lab of an environment after its run; if ``replicas`` is None, it makes no replicas."""
-        functions, reward_type = {}, None
+        functions = {}
         try:
             functions = {name: find_function(env, name) for name in GOAL_FUNCTIONS}
-            reward_type = find_function(env, "reward_type") if isinstance(env, gym.Env) else None
         except ValueError as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             run.failure = FailedCall("", "get_wrapper_attr()", cause)
         functions = {name: function for name, function in functions.items() if callable(function)}
-        state = arrays_in(env.unwrapped)
-        lab = cls(env.observation_space, run, functions, state, env, replicas, budget, reward_type)
+        lab = cls(env.observation_space, run, functions, arrays_in(env.unwrapped), env, replicas, budget)
         if isinstance(env, gym.vector.VectorEnv):
             lab.batches, lab.mode = run, autoreset_mode(env, run)
             lab.observation_space = env.single_observation_space
@@ -371,10 +368,7 @@ class Lab:
 
     @cached_property
     def new_generators(self) -> list[str]:
-        """Names of attributes whose random generator each reset replaces by another one in the same state.
-
-        The first access takes the further resets and steps of `on_env`; read it only after `on_env`.
-        """
+        """Names of random generators that each reset replaces by one in the same state; `on_env` reads it."""
 
         def generators() -> dict[str, Any]:
             attributes = getattr(self.env.unwrapped, "__dict__", {})
@@ -445,10 +439,7 @@ class Lab:
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None
     ) -> Divergence | None:
-        """Repeat the beginning of the run on a replica, and return the first difference, or None.
-
-        Infos are not compared. ``before_step`` is called with each recorded step before it is repeated.
-        """
+        """Repeat the beginning of the run on a replica; return the first difference, but not in infos."""
         resets, episode = iter(self.run.resets), -1
         for step in self.run.steps[: self.replay_length]:
             while episode < step.episode:  # two resets may follow each other without a step between them

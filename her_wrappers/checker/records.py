@@ -170,15 +170,6 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
         copies, live = ({name: row[name] for name in STATE} for row in _rows(record, i, num_envs))
         rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live, row=i))
 
-    def add_step(i: int, step: StepRecord, *, is_last: bool) -> None:
-        copies, live = _rows(step, i, num_envs, is_last=is_last)
-        if copies["observation"] is None:
-            return  # reported by final-obs-missing
-        place_and_action = episodes[i], times[i], row_of(step.before, i), row_of(step.action, i)
-        live_action = row_of(step.live_action, i)
-        rollout.steps.append(StepRecord(*place_and_action, **copies, live_action=live_action, live=live))
-        times[i] += 1
-
     resets, episode = iter(batches.resets), -1  # index of an episode of the vector environment, see `_Runner`
     for step in batches.steps:
         while episode < step.episode:
@@ -194,7 +185,12 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
                 start_episode(i, step)  # in mode NEXT_STEP, the row of a reset is not a transition
                 continue
             resets_now = bool(ends[i]) and mode is AutoresetMode.SAME_STEP
-            add_step(i, step, is_last=resets_now)
+            copies, live = _rows(step, i, num_envs, is_last=resets_now)
+            if copies["observation"] is not None:  # else final-obs-missing reports it
+                copies |= {"live": live, "live_action": row_of(step.live_action, i)}
+                place_and_action = episodes[i], times[i], row_of(step.before, i), row_of(step.action, i)
+                rollout.steps.append(StepRecord(*place_and_action, **copies))
+                times[i] += 1
             if resets_now:
                 start_episode(i, step)
             ended[i] = ends[i] and mode is AutoresetMode.NEXT_STEP

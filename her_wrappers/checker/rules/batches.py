@@ -15,6 +15,7 @@ from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, share_memo
 from her_wrappers.checker.goal_calls import INFO_FORMS, distance, extreme_pairs, leaves
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.data.trees import Tree, copy_tree, map_tree
+from her_wrappers.goals.interface import find_function
 from her_wrappers.rules import Violation
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
@@ -171,7 +172,9 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
 )
 def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
     """Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type."""
-    kind, count = lab.reward_type, len(lab.reward_values)
+    kind, count = None, len(lab.reward_values)
+    with contextlib.suppress(ValueError):  # the lookup of a wrapper raised
+        kind = find_function(lab.env, "reward_type") if lab.batches is None else None
     if not isinstance(kind, str):
         return
     if kind == "sparse" and count > 2:

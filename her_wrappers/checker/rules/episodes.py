@@ -164,10 +164,7 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
 
 
 def _search(lab: Lab, find: Callable[..., str | None], further: Sequence[Any] = ()) -> str | None:
-    """Return ``find(observations, episodes)`` for recorded states, or None if the observations are faulty.
-
-    ``further`` are observations of further resets.
-    """
+    """Return ``find(observations, episodes)`` for recorded states and the observations of further resets."""
     chosen: list[ResetRecord | StepRecord] = list(spread(lab.rollout.resets, MAX_STATES))
     chosen += spread(lab.steps, MAX_STATES)
     episodes = [record.episode for record in chosen]

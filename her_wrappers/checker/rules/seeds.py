@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.comparing import close, differences, first_difference, show
+from her_wrappers.checker.comparing import close, differences, first_difference, identical, show
 from her_wrappers.checker.global_generators import get_global_states, seeded_generators, set_global_states
 from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
-from her_wrappers.checker.records import Divergence
+from her_wrappers.checker.records import Divergence, row_of, wrong_shapes
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_reset, walk
 from her_wrappers.data.trees import copy_tree
@@ -164,20 +164,30 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 @rule(
     "GE405",
     severity="warning",
-    fix="pass the seed on as it is: super().reset(seed=seed) keeps the generator if seed is None",
+    fix="pass the seed on as it is: super().reset(seed=seed) keeps the generator if seed is None; give each "
+    "environment of a vector environment a seed of its own, such as seed + i",
     wrong="self.rng = np.random.default_rng(seed or 0)",
     right="super().reset(seed=seed)  # then draw from self.np_random",
 )
-def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
-    """reset() without a seed seeds the environment, so that all episodes, or those of a row, begin alike."""
-    resets = [each for each in lab.rollout.resets[lab.num_envs :] if not each.options]
-    rows = [[each.observation for each in resets if each.row == i] for i in range(lab.num_envs)]
-    if lab.other_start is None or len(resets) < MIN_STARTS + lab.num_envs:
+def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
+    """Episodes begin alike, since reset() without a seed seeds the environment, or all rows get one seed."""
+    if lab.other_start is None or not lab.run.resets:
+        return
+    first, count = lab.run.resets[0], lab.num_envs
+    depends_on_seed = first_difference(first.observation, lab.other_start)
+    if count > 1 and depends_on_seed and not any(wrong_shapes(first, count)):
+        starts = [row_of(first.observation, i) for i in range(count)]
+        if all(identical(starts[0], start) for start in starts):
+            message = f"reset(seed={first.seed}) started all {count} environments alike"
+            yield Violation(message, first.place, "rows")
+    resets = [each for each in lab.rollout.resets[count:] if not each.options]
+    rows = [[each.observation for each in resets if each.row == i] for i in range(count)]
+    if len(resets) < MIN_STARTS + count:
         return
     if any(first_difference(row[0], start) for row in rows for start in row[1:]):
         return
     message = f"{len(resets)} episodes began like the one before, without a seed,"
-    if first_difference(lab.run.resets[0].observation, lab.other_start):
+    if depends_on_seed:
         yield Violation(f"{message} although the start depends on the seed")
     elif lab.new_generators:
         cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"

@@ -224,19 +224,23 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
 )
 def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
     """Episodes terminate far from their goal, but compute_terminated does not return this."""
-    computed = [result.number for result in lab.step_results(TERMINATED)]
-    ended, others = [], []
-    for step, far, *known in itertools.zip_longest(lab.steps, lab.distances, lab.reached, computed):
-        if not step.terminated:
-            others.append(far)
-        elif not any(known):
-            ended.append((far, step))
+    failures, distances = _failures(lab), dict(zip(map(id, lab.steps), lab.distances, strict=True))
+    others = [distances[id(step)] for step in lab.steps if not step.terminated]
     different = {flat(record.observation["desired_goal"]).tobytes() for record in lab.rollout.resets}
-    if len(ended) >= MIN_EPISODES and len(others) >= MIN_CONTINUED and len(different) >= MIN_EPISODES:
-        least, step = min(ended, key=lambda each: each[0])
-        if least > max(others):
-            message = f"{len(ended)} episodes terminated without success, all farther from the desired goal"
-            yield Violation(f"{message} ({least:.3g} or more) than all other steps", step.place)
+    if min(len(failures), len(different)) >= MIN_EPISODES and len(others) >= MIN_CONTINUED:
+        nearest = min(failures, key=lambda step: distances[id(step)])
+        if (least := distances[id(nearest)]) > max(others):
+            message = (
+                f"{len(failures)} episodes terminated without success, all farther from the desired goal"
+            )
+            yield Violation(f"{message} ({least:.3g} or more) than all other steps", nearest.place)
+
+
+def _failures(lab: Lab) -> list[StepRecord]:
+    """Return the steps that terminated for no known reason: neither success nor compute_terminated."""
+    computed = [result.number for result in lab.step_results(TERMINATED)]
+    reasons = map(any, itertools.zip_longest(lab.reached, computed))
+    return [step for step, known in zip(lab.steps, reasons, strict=True) if step.terminated and not known]
 
 
 @rule(
@@ -250,12 +254,7 @@ def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
 )
 def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     """Time limits terminate episodes instead of truncating them, or success truncates them."""
-    computed = [result.number for result in lab.step_results(TERMINATED)]
-    failures = [
-        step
-        for step, *reasons in itertools.zip_longest(lab.steps, lab.reached, computed)
-        if step.terminated and not any(reasons)
-    ]
+    failures = _failures(lab)
     limit = max((step.t + 1 for step in lab.steps), default=0)
     if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
         message = f"{len(failures)} episodes terminated without success, all after exactly {limit} steps"

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from her_wrappers.checker.comparing import differences, first_difference, identical, show
+from her_wrappers.checker.comparing import differences, identical, show
 from her_wrappers.checker.goal_calls import flat
 from her_wrappers.checker.lab import Lab, rule
 from her_wrappers.checker.records import StepRecord, ended_rows, row_of, wrong_shapes
@@ -129,27 +129,6 @@ def vector_shape(lab: Lab) -> Iterator[Violation]:
             dtype = try_as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
                 yield Violation(f"the batch has dtype {dtype} instead of bool", step.place, name)
-
-
-@rule(
-    "GE605",
-    severity="warning",
-    fix="give each environment a seed of its own, such as seed + i, as Gymnasium's vector environments do",
-    wrong="starts = [env.reset(seed=seed) for env in self.envs]",
-    right="starts = [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]",
-)
-def rows_with_one_seed(lab: Lab) -> Iterator[Violation]:
-    """A vector environment resets all environments with the same seed, so their episodes are alike."""
-    if lab.num_envs < 2 or not lab.run.resets:
-        return
-    record = lab.run.resets[0]
-    if lab.other_start is None or any(wrong_shapes(record, lab.num_envs)):
-        return
-    rows = [row_of(record.observation, i) for i in range(lab.num_envs)]
-    if all(identical(rows[0], row) for row in rows) and first_difference(record.observation, lab.other_start):
-        yield Violation(
-            f"reset(seed={record.seed}) started all {lab.num_envs} environments alike", record.place
-        )
 
 
 @rule(

@@ -113,7 +113,7 @@ class ListOfInfos(Reaches, breaks="GE000"):
         return *returned, [{"is_success": bool(flag)} for flag in infos["is_success"]]
 
 
-class OneSeedForAllRows(Reaches, breaks="GE605"):
+class OneSeedForAllRows(Reaches, breaks="GE405"):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed if seed is None else [seed] * self.num_envs, options=options)
 
