@@ -7,10 +7,12 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, product
+from functools import partial
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.checker.comparing import (
     arrays_in,
@@ -26,7 +28,7 @@ from her_wrappers.checker.goal_calls import distance, flat, stack
 from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, memoized, rule
 from her_wrappers.checker.records import STATE, ResetRecord, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
-from her_wrappers.checker.rollout import call_reset, call_step
+from her_wrappers.checker.rollout import call_reset, call_step, random_policy, walk
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.goals.in_observation import (
     find_goal_in_observation,
@@ -439,3 +441,47 @@ def simulation_diverges(lab: Lab) -> Iterator[Violation]:
     """MuJoCo found a bad state within a step, and set the simulation back to its initial state."""
     for place in lab.run.diverged:
         yield Violation("MuJoCo reported a bad position, velocity or acceleration", place)
+
+
+@rule(
+    "GE310",
+    severity="info",
+    fix="check the indices with which step() reads the action; leave out components without an effect",
+    needs=("replica",),
+    wrong="self.position += 0.05 * action[0]  # of two components",
+    right="self.position += 0.05 * action",
+)
+def unused_action(lab: Lab) -> Iterator[Violation]:
+    """A component of the action has no effect in several states, where other components have one."""
+    space = lab.env.action_space
+    if lab.batches is None and lab.budget.policy is None and isinstance(space, spaces.Box):
+        for i in sorted(lab.on_replica(partial(_unused_components, lab, space)) or ()):
+            text = "with other values of this component, the next two steps are the same"
+            yield Violation(text, subject=f"action[{i}] of {space.low.size} components")
+
+
+def _unused_components(lab: Lab, space: spaces.Box, env: CheckedEnv) -> set[int]:
+    """Return the components of the action on which two steps do not depend."""
+    sample, unused = random_policy(space, lab.budget.seed), set(range(space.low.size))
+
+    def two_steps(trial: int, action: np.ndarray) -> list[Any]:
+        """Return the results of two steps, without infos; [] if the episode ends before these steps."""
+        states = islice(walk(env, lab.budget, trial), 2 * trial + 1)
+        if any(has_ended for *_, has_ended in states):
+            return []
+        first = call_step(env, action.copy())[:4]
+        return [first] if first[2] or first[3] else [first, call_step(env, own.copy())[:4]]
+
+    judged = 0
+    for trial in range(5):
+        own = sample(None)
+        expected = two_steps(trial, own)
+        if first_difference(expected, two_steps(trial, own)):
+            return set()  # steps cannot be repeated, which another rule reports
+        judged += bool(expected)
+        for i in sorted(unused) if expected else ():
+            changed = own.copy()
+            changed.flat[i] = sample(None).flat[i]
+            if first_difference(expected, two_steps(trial, changed)):
+                unused.remove(i)
+    return unused if judged >= 3 and len(unused) < space.low.size else set()

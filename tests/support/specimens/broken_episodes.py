@@ -132,6 +132,11 @@ class GoalIsZeroAtReset(Reach, breaks="GE305"):
         return super().observe() | ({} if self.elapsed else {"achieved_goal": np.zeros(2, np.float32)})
 
 
+class ReadsOneComponent(Reach, breaks="GE310"):
+    def move(self, action):
+        return super().move(np.array([action[0], 0.0]))
+
+
 class Photographed(Reach):
     """The observation has the picture of a camera, and that of the step before."""
 
