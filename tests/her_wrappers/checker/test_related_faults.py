@@ -85,13 +85,6 @@ class LosesTheCostOfOthers(LosesTheCost):
         return CostInInfo.compute_reward(self, achieved_goal, desired_goal, first)
 
 
-class SkipsEmptyInfos(LosesTheCost):
-    def compute_reward(self, achieved_goal, desired_goal, info):
-        reward = Reach.compute_reward(self, achieved_goal, desired_goal, info)
-        costs = [row["cost"] for row in ([info] if isinstance(info, dict) else info) if "cost" in row]
-        return reward[: len(costs)] - costs if np.ndim(reward) else reward - sum(costs)
-
-
 class PythonsRandom(InfoFromTheGlobalGenerator):
     def noise(self):
         return random.random()
@@ -151,20 +144,13 @@ class LargeRadius(RadiusInMillimetres):
 # Resets
 
 
-class DriftOfTheFirstEpisode(KeepsTheFirstGoal):
+class RemembersTheFirstStart(KeepsTheFirstGoal):
+    """The first goal is kept, but has no effect."""
+
     def draw_start(self):
         start, goal = Reach.draw_start(self)
         self.first = goal if self.first is None else self.first
         return np.stack([start, goal])
-
-    def move(self, action):
-        return (super().move(action) + 0.05 * self.first).clip(-1, 1).astype(np.float32)
-
-
-class RemembersTheFirstStart(DriftOfTheFirstEpisode):
-    """The first goal is kept, but has no effect."""
-
-    move = Reach.move
 
 
 class TwoStarts(Reach):
@@ -190,7 +176,6 @@ class RowsWithTwoStarts(Reaches):
         (HeavyTurnInInfo, "GE110", set(), 150),
         (TerminatesWithOwnFlag, "GE110", {"error"}, 150),
         (LosesTheCostOfOthers, "GE113", {"warning"}, 60),
-        (SkipsEmptyInfos, "GE113", {"warning"}, 60),
         (PythonsRandom, "GE401", {"warning"}, 60),
         (NoiseOfOwnGenerator, "GE401", set(), 60),
         (Clock, "GE401", set(), 60),
@@ -202,7 +187,6 @@ class RowsWithTwoStarts(Reaches):
         (LargeRadius, "GE110", set(), 150),
         (LargeRadius, "GE207", {"warning", "info"}, 150),
         (type("SmallerRadius", (RadiusInMillimetres,), {"radius": 1.0}), "GE207", set(), 150),
-        (DriftOfTheFirstEpisode, "GE40", {"error"}, 150),
         (RemembersTheFirstStart, "GE40", set(), 150),
         (RowsWithTwoStarts, "GE405", set(), 150),
         (type("BadPosition", (Diverges,), {"kind": 4}), "GE307", {"warning"}, 150),
