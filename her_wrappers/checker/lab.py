@@ -331,20 +331,14 @@ class Lab:
 
     @cached_property
     def moves(self) -> list[float]:
-        """Distance from the achieved goal before each step to that after it; [] if goals differ in size."""
-        key = "achieved_goal"
-        return self._distances(lambda step: (step.before[key], step.observation[key]))
+        """Distance from the achieved goal before each step to that after it."""
+        goals = ((step.before["achieved_goal"], step.observation["achieved_goal"]) for step in self.steps)
+        return [distance(*pair) for pair in goals]
 
     @cached_property
     def distances(self) -> list[float]:
-        """Distance from the achieved goal after each step to the desired goal; [] if goals differ in size."""
-        return self._distances(goals_of)
-
-    def _distances(self, goals: Callable[[StepRecord], tuple[Any, Any]]) -> list[float]:
-        try:
-            return [distance(*goals(step)) for step in self.steps]
-        except (KeyError, TypeError, ValueError):
-            return []  # other rules report goals that are not arrays of one shape
+        """Distance from the achieved goal after each step to the desired goal."""
+        return [distance(*goals_of(step)) for step in self.steps]
 
     # Experiments with the environment itself
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -33,7 +33,6 @@ from her_wrappers.support.arguments import require_function
 from her_wrappers.support.policies import PolicyError, choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
-Record = TypeVar("Record", ResetRecord, StepRecord)
 
 MAX_ROLLOUT_BYTES = 2**30  # a run stops early if its observations and their copies need more bytes
 SHORT_EPISODES, SHORT_STEPS = 3, 10  # the first episodes are short so that replays contain resets
@@ -128,10 +127,9 @@ class _Runner:
                 last = self._reset({"reset_mask": ended})
         return limit
 
-    def _require_all_rows(self, record: Record) -> Record:
+    def _require_all_rows(self, record: ResetRecord | StepRecord) -> None:
         if self._num_envs is not None and any(wrong_shapes(record, self._num_envs)):
             raise _StoppedRunError  # GE603 reports the missing rows
-        return record
 
     def _reset(self, options: dict[str, Any] | None = None) -> ResetRecord:
         episode = len(self.rollout.resets)
@@ -142,7 +140,8 @@ class _Runner:
         returned = self._call(f"episode {episode}", "reset", lambda: call_reset(self._env, seed, options))
         record = ResetRecord.of(episode, seed, options, returned)
         self.rollout.resets.append(record)
-        return self._require_all_rows(record)
+        self._require_all_rows(record)
+        return record
 
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
@@ -160,7 +159,8 @@ class _Runner:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:
             raise _StoppedRunError
-        return self._require_all_rows(step)
+        self._require_all_rows(step)
+        return step
 
     def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
         try:

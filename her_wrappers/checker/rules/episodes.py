@@ -253,8 +253,6 @@ def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
 )
 def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal jumps to one value and back, so relabeling would use goals that were not achieved."""
-    if not lab.moves:
-        return
     steps, moves = lab.steps, np.array(lab.moves)
     before, after = (
         np.array([hash((flat(each["achieved_goal"]) + 0.0).tobytes()) for each in group])  # -0.0 equals 0.0

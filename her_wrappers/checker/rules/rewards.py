@@ -262,12 +262,8 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
 def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
     """A goal component wraps around like an angle, or a quaternion changes sign, and rewards ignore this."""
     pairs = [(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps]
-    shapes = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}
-    if (
-        len(shapes) > 1
-        or not isinstance(pairs[0][0], np.ndarray)
-        or not 0 < pairs[0][0].size <= MAX_COMPONENTS
-    ):
+    shapes, goal = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}, pairs[0][0]
+    if len(shapes) > 1 or not isinstance(goal, np.ndarray) or not 0 < goal.size <= MAX_COMPONENTS:
         return
     before, after = np.array(pairs, np.float64).reshape(len(pairs), 2, -1).swapaxes(0, 1)
     low, high = (function([before, after], axis=(0, 1)) for function in (np.min, np.max))

@@ -119,7 +119,7 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
     if lab.is_always_reached:
         message = "all goals are reached, as if the threshold is in another unit than the goals"
         yield Violation(message, subject="threshold", severity="warning")
-    missed = zip(lab.distances, lab.reached, strict=False)
+    missed = zip(lab.distances, lab.reached, strict=True)
     far = min((each for each, reached in missed if not reached), default=math.inf)
     some = [step.observation["achieved_goal"] for step in spread(lab.steps, PAIR_STEPS)]
     pairs = list(itertools.combinations(some, 2))
@@ -141,7 +141,7 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
 def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
     """Goals are so far away that no episode can reach them, as if they were in another unit."""
     starts = lab.rollout.resets
-    ways = [distance(*goals_of(each)) for each in starts] if lab.moves else []
+    ways = [distance(*goals_of(each)) for each in starts]
     reach = max(lab.moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
     far = sum(way > OUT_OF_REACH * reach for way in ways)
     # An object can be touched too seldom to judge.
