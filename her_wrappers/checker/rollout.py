@@ -172,7 +172,8 @@ class _Runner:
     def _validated(self, *values: Any) -> Any:
         """Return the values of ``reset`` or ``step``; raise TypeError if flags or infos have a wrong type."""
         if self._num_envs is not None and not isinstance(values[-1], dict):
-            raise TypeError(f"infos must be a dict of arrays, got {type(values[-1]).__name__}")
+            got = type(values[-1]).__name__
+            raise TypeError(f"infos must be a dict of arrays, got {got}; merge the infos key by key")
         flags = zip(OUTCOME[1:], values[2:4], strict=True) if len(values) == 5 else ()
         for name, flag in flags if self._num_envs is None else ():
             if np.size(flag) != 1:
@@ -206,11 +207,7 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
 def walk(
     env: Any, budget: Budget, offset: int = 0, *, options: Any = None, seeds_reset: bool = True
 ) -> Iterator[Any]:
-    """Run episodes without end; yield (t, observation, info, has_ended) after each reset and step.
-
-    The step number t is 0 after a reset. The first reset gets ``options`` and, if ``seeds_reset`` is True,
-    the seed of the budget plus ``offset``.
-    """
+    """Run episodes without end; yield (t, observation, info, has_ended) after each reset (t=0) and step."""
     seed, policy = budget.seed + offset, budget.policy
     random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
     observation, info = call_reset(env, seed if seeds_reset else None, options)

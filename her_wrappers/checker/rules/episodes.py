@@ -235,8 +235,8 @@ def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
     severity="warning",
     fix="let step() use the goal for reward, success and end only",
     needs=("replica", "steps", "goals"),
-    wrong="if distance < 0.1: self.position = self.goal.copy()  # a docking mechanism",
-    right="if distance < 0.1: success = True",
+    wrong="self.position = self.goal.copy() if distance < 0.1 else moved  # a docking mechanism",
+    right="success = distance < 0.1",
 )
 def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
     """The achieved goal depends on the desired goal, so relabeled transitions show what could not happen."""
@@ -285,7 +285,9 @@ def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     fix="compute observation and goal after the state has changed, in reset() too: call mj_forward in MuJoCo",
     needs=("steps", "goals"),
     wrong="self.data.qpos[:] = self._draw_start()",
-    right="self.data.qpos[:] = self._draw_start(); mujoco.mj_forward(self.model, self.data)",
+    right="""
+self.data.qpos[:] = self._draw_start()
+mujoco.mj_forward(self.model, self.data)""",
 )
 def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal and the rest of the observation belong to different states."""

@@ -21,9 +21,7 @@ from her_wrappers.rules import Violation
 ROUNDING = 1e-3  # rounding changes at most this share of the largest reward, as half precision does
 PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)  # usual periods of angles, also if they are normalized
 
-Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
-"""Steps whose reward differs from the result of compute_reward."""
-
+Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]  # steps whose reward differs from compute_reward
 NUDGE = 1e-2  # achieved goals are moved by this share of the distance to the goal
 # To find components that wrap around: largest number of components of a goal, smallest number of jumps from
 # one end of the range to the other, smallest share of states in the middle half of this range, and a

@@ -105,7 +105,9 @@ def success_flag_form(lab: Lab) -> Iterator[Violation]:
     "what achieved_goal contains",
     needs=REWARD_NEEDS,
     wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # every start is (0, 0)",
-    right="while self._reached(self.start, self.goal): self.goal = self._draw_goal()",
+    right="""
+while self._reached(self.start, self.goal):
+    self.goal = self._draw_goal()""",
 )
 def success_at_reset(lab: Lab) -> Iterator[Violation]:
     """Most episodes start with their goal reached (a warning if all desired or relabeled goals are)."""
