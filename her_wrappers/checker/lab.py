@@ -539,10 +539,7 @@ NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
     "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
     "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),
     "batches": (lambda lab: lab.info_form(REWARD) is not None, "compute_reward does not accept batches"),
-    "later": (
-        lambda lab: bool(lab.later_results(REWARD)),
-        "compute_reward could not be called a second time",
-    ),
+    "later": (lambda lab: bool(lab.later_results(REWARD)), "compute_reward could not be called again"),
     "success": (lambda lab: any(lab.reached), "no success was seen in {steps} steps"),
     "sparse": (lambda lab: lab.is_sparse, "rewards do not take exactly two values"),
     "replica": (lambda lab: not lab.no_replica, "{lab.no_replica}"),

@@ -37,8 +37,7 @@ Policy: TypeAlias = Callable[[Any], Any]
 MAX_ROLLOUT_BYTES = 2**30  # a run stops early if its observations and their copies need more bytes
 SHORT_EPISODES, SHORT_STEPS = 3, 10  # the first episodes are short so that replays contain resets
 MAX_GOAL_SIZE = 64  # most values of a goal for steering; the model is slow for larger goals
-# Errors that the model of the steering policy can raise for the observations of a faulty environment.
-MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
+MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)  # for faulty observations
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from her_wrappers.goals.interface import find_function
 from her_wrappers.rules import Violation
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
-# Forms of the info argument that environments and replay buffers use.
-REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
+REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])  # which environments and replay buffers use
 ARRAY = INFO_FORMS[2]
 REPEATED_CALLS, REPEATED_SIZE = 4, 3  # batches in succession, to detect a shared output array
 

@@ -46,9 +46,8 @@ MIN_LOST, MAX_LOST = 3, 10  # least episodes with jumps to a placeholder, and mo
 STALE = 0.05
 SAME = 1 - 1e-9  # a goal and a value with a larger correlation are the same, perhaps in other units
 MAX_FITTED = 400  # steps that are compared to find late goals; half of them fit functions
-# Goals are late if a function of the observation of the same state has a larger error than `EXACT`, and one
-# of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT`
-# is a share of the mean of the squared moves of the goal in a step.
+# Goals are late if a function of the observation of the same state has a larger error (median square) than
+# `EXACT` times the mean squared move of the goal, and one of the state before has less than `LATE` of it.
 EXACT, LATE = 0.01, 0.1
 HELD, MIN_HELD = 0.05, 10  # least share and number of steps with a held goal, though it should move
 MIN_RESETS = 20  # needed to search hidden goals; with fewer, the environment is reset again

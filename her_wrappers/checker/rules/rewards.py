@@ -23,9 +23,8 @@ PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)  # usual periods of angles, also if
 
 Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]  # steps whose reward differs from compute_reward
 NUDGE = 1e-2  # achieved goals are moved by this share of the distance to the goal
-# To find components that wrap around: largest number of components of a goal, smallest number of jumps from
-# one end of the range to the other, smallest share of states in the middle half of this range, and a
-# distance that is small for rewards, as a share of this range.
+# To find components that wrap around: most components of a goal, least jumps from one end of the range to the
+# other, least share of states in its middle half, and a small distance for rewards, as a share of the range.
 MAX_COMPONENTS, MIN_JUMPS, MIN_BETWEEN, NEAR = 64, 3, 0.1, 0.01
 REPETITIONS = 4  # near a threshold, noise changes only half of the results
 
