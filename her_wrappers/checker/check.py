@@ -182,8 +182,7 @@ def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
 def attribute_to_wrappers(findings: Sequence[Finding], lab: Lab) -> list[Finding]:
     """Return the findings, with ``caused_by`` where a wrapper causes them.
 
-    The environment is checked without wrappers, with the innermost wrapper, with the two innermost wrappers,
-    and so on. A wrapper causes a finding that occurs in exactly the checks that include this wrapper.
+    Each layer is checked. A wrapper causes a finding that exactly this layer and those outside of it have.
     """
     stack = enumerate(layers(lab.env), start=1)
     names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in stack]

@@ -1,8 +1,4 @@
-"""The lab: the calls and experiments that rules ask for after the run of an environment.
-
-Each experiment with replicas makes new replicas, and experiments that step the environment itself come last,
-so findings do not depend on the order of the rules.
-"""
+"""The lab: the calls and experiments that rules ask for after the run of an environment."""
 
 from __future__ import annotations
 
@@ -79,10 +75,7 @@ GOAL_ENV_RULES = RuleSet(
         ("GE112", "GE401", "GE402 GE403 GE404"),
     )
 )
-"""The rules on environments, by code; importing `her_wrappers.checker.rules` adds them."""
-
-rule = GOAL_ENV_RULES.rule
-
+rule = GOAL_ENV_RULES.rule  # importing `her_wrappers.checker.rules` adds the rules
 REPLAY_DIVISOR = 20  # a replay repeats the beginning of the run on a replica: this part of all steps
 MIN_CLOCK_STEPS = 40  # least steps of a replica at which goal functions are called, to repeat the calls later
 STEPS_BEFORE_REPEATING = 3  # steps after the run, before goal functions are called again
@@ -311,10 +304,9 @@ class Lab:
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
         """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
-        if REWARD not in self.functions or self.success_reward is None:
-            return False
-        number = self.call_at(REWARD, record).number
-        return number is not None and close(number, self.success_reward)
+        best = self.success_reward  # None without compute_reward
+        number = None if best is None else self.call_at(REWARD, record).number
+        return number is not None and close(number, best)
 
     @cached_property
     def reached(self) -> list[bool]:
@@ -332,26 +324,21 @@ class Lab:
 
     @cached_property
     def moves(self) -> list[float]:
-        """Distance from the achieved goal before each step to that after it; [] if goals differ in size."""
-        key = "achieved_goal"
-        return self._distances(lambda step: (step.before[key], step.observation[key]))
+        """Distance from the achieved goal before each step to that after it."""
+        goals = ((step.before["achieved_goal"], step.observation["achieved_goal"]) for step in self.steps)
+        return [distance(*pair) for pair in goals]
 
     @cached_property
     def distances(self) -> list[float]:
-        """Distance from the achieved goal after each step to the desired goal; [] if goals differ in size."""
-        return self._distances(goals_of)
+        """Distance from the achieved goal after each step to the desired goal."""
+        return [distance(*goals_of(step)) for step in self.steps]
 
-    def _distances(self, goals: Callable[[StepRecord], tuple[Any, Any]]) -> list[float]:
-        try:
-            return [distance(*goals(step)) for step in self.steps]
-        except (KeyError, TypeError, ValueError):
-            return []  # other rules report goals that are not arrays of one shape
-
-    # Experiments with the environment itself
+    # Experiments with the environment itself: they come after the calls that further steps could affect, and
+    # each experiment with replicas makes new ones, so that findings do not depend on the order of the rules.
 
     def on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
         """Take further resets and steps, and return ``experiment(env)``; None if impossible or it raised."""
-        for name in self.functions:  # first, since further steps could affect these results
+        for name in self.functions:
             self.step_results(name)
             self.pair_results(name)
         if self.env is None or self.rollout.failure is not None or not self.run.steps:
@@ -553,10 +540,7 @@ NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
     "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
     "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),
     "batches": (lambda lab: lab.info_form(REWARD) is not None, "compute_reward does not accept batches"),
-    "later": (
-        lambda lab: bool(lab.later_results(REWARD)),
-        "compute_reward could not be called a second time",
-    ),
+    "later": (lambda lab: bool(lab.later_results(REWARD)), "compute_reward could not be called again"),
     "success": (lambda lab: any(lab.reached), "no success was seen in {steps} steps"),
     "sparse": (lambda lab: lab.is_sparse, "rewards do not take exactly two values"),
     "replica": (lambda lab: not lab.no_replica, "{lab.no_replica}"),

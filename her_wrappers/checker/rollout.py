@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -34,13 +34,11 @@ from her_wrappers.support.arguments import require_function
 from her_wrappers.support.policies import PolicyError, choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
-Record = TypeVar("Record", ResetRecord, StepRecord)
 
 MAX_ROLLOUT_BYTES = 2**30  # a run stops early if its observations and their copies need more bytes
 SHORT_EPISODES, SHORT_STEPS = 3, 10  # the first episodes are short so that replays contain resets
 MAX_GOAL_SIZE = 64  # most values of a goal for steering; the model is slow for larger goals
-# Errors that the model of the steering policy can raise for the observations of a faulty environment.
-MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
+MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)  # for faulty observations
 
 
 @dataclass(frozen=True)
@@ -129,10 +127,9 @@ class _Runner:
                 last = self._reset({"reset_mask": ended})
         return limit
 
-    def _require_all_rows(self, record: Record) -> Record:
+    def _require_all_rows(self, record: ResetRecord | StepRecord) -> None:
         if self._num_envs is not None and any(wrong_shapes(record, self._num_envs)):
             raise _StoppedRunError  # GE603 reports the missing rows
-        return record
 
     def _reset(self, options: dict[str, Any] | None = None) -> ResetRecord:
         episode = len(self.rollout.resets)
@@ -143,7 +140,8 @@ class _Runner:
         returned = self._call(f"episode {episode}", "reset", lambda: call_reset(self._env, seed, options))
         record = ResetRecord.of(episode, seed, options, returned)
         self.rollout.resets.append(record)
-        return self._require_all_rows(record)
+        self._require_all_rows(record)
+        return record
 
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
@@ -161,7 +159,8 @@ class _Runner:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:
             raise _StoppedRunError
-        return self._require_all_rows(step)
+        self._require_all_rows(step)
+        return step
 
     def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
         try:
@@ -173,7 +172,8 @@ class _Runner:
     def _validated(self, *values: Any) -> Any:
         """Return the values of ``reset`` or ``step``; raise TypeError if flags or infos have a wrong type."""
         if self._num_envs is not None and not isinstance(values[-1], dict):
-            raise TypeError(f"infos must be a dict of arrays, got {type(values[-1]).__name__}")
+            got = type(values[-1]).__name__
+            raise TypeError(f"infos must be a dict of arrays, got {got}; merge the infos key by key")
         flags = zip(OUTCOME[1:], values[2:4], strict=True) if len(values) == 5 else ()
         for name, flag in flags if self._num_envs is None else ():
             if np.size(flag) != 1:
@@ -207,11 +207,7 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
 def walk(
     env: Any, budget: Budget, offset: int = 0, *, options: Any = None, seeds_reset: bool = True
 ) -> Iterator[Any]:
-    """Run episodes without end; yield (t, observation, info, has_ended) after each reset and step.
-
-    The step number t is 0 after a reset. The first reset gets ``options`` and, if ``seeds_reset`` is True,
-    the seed of the budget plus ``offset``.
-    """
+    """Run episodes without end; yield (t, observation, info, has_ended) after each reset (t=0) and step."""
     seed, policy = budget.seed + offset, budget.policy
     random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
     observation, info = call_reset(env, seed if seeds_reset else None, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -19,8 +18,7 @@ from her_wrappers.goals.interface import find_function
 from her_wrappers.rules import Violation
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
-# Forms of the info argument that environments and replay buffers use.
-REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
+REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])  # which environments and replay buffers use
 ARRAY = INFO_FORMS[2]
 REPEATED_CALLS, REPEATED_SIZE = 4, 3  # batches in succession, to detect a shared output array
 
@@ -167,8 +165,10 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
     severity="warning",
     fix="compute the reward that reward_type names, and raise ValueError for unknown names",
     needs=REWARD_NEEDS,
-    wrong='if self.reward_type == "dense": return -distance  # and None for all other values',
-    right='assert reward_type in ("sparse", "dense")  # in __init__()',
+    wrong='return -distance if self.reward_type == "dense" else None',
+    right="""
+if reward_type not in ("sparse", "dense"):
+    raise ValueError(f"unknown reward_type {reward_type!r}")""",
 )
 def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
     """Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type."""
@@ -182,20 +182,18 @@ def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
     distances = [distance(pair.achieved, pair.desired) for pair in lab.pairs]
     if kind == "dense" and count <= 2 and len(np.unique(np.round(distances, 6))) > 4:
         yield Violation("reward_type is 'dense', but rewards take at most two values")
-    if lab.on_replica(partial(_is_none_for_unknown_type, lab)):
+
+    def is_none_for_unknown_type(replica: Any) -> bool:
+        if hasattr(replica.unwrapped, "reward_type") and lab.pairs:
+            pair = copy_tree((lab.pairs[0].achieved, lab.pairs[0].desired, lab.pairs[0].info))
+            with contextlib.suppress(Exception):  # an exception is the right reaction
+                replica.unwrapped.reward_type = "unknown"
+                return replica.get_wrapper_attr(REWARD)(*pair) is None
+        return False
+
+    if lab.on_replica(is_none_for_unknown_type):
         message = "compute_reward returns None for an unknown reward_type"
         yield Violation(message, subject="unknown reward_type")
-
-
-def _is_none_for_unknown_type(lab: Lab, replica: Any) -> bool:
-    if not hasattr(replica.unwrapped, "reward_type") or not lab.pairs:
-        return False
-    pair = lab.pairs[0]
-    with contextlib.suppress(Exception):  # an exception is the right reaction
-        replica.unwrapped.reward_type = "unknown"
-        function = replica.get_wrapper_attr(REWARD)
-        return function(*copy_tree((pair.achieved, pair.desired, pair.info))) is None
-    return False
 
 
 @rule(
@@ -210,20 +208,19 @@ def integer_goal_overflow(lab: Lab) -> Iterator[Violation]:
     kinds = {leaf.dtype.kind for pair in lab.pairs[:1] for leaf in leaves(pair.achieved)}
     if not kinds & {"i", "u"}:
         return
+
+    def as_int64(goal: Any) -> Any:  # the other arrays of a Dict goal are unchanged
+        return map_tree(lambda leaf: np.int64(leaf) if np.asarray(leaf).dtype.kind in "iu" else leaf, goal)
+
     pairs = [*lab.pairs, *extreme_pairs(lab.steps)]
     for name, pair in product(lab.functions, pairs):
         result = lab.call(name, pair.achieved, pair.desired, pair.info)
-        wide = lab.call(name, _as_int64(pair.achieved), _as_int64(pair.desired), pair.info)
+        wide = lab.call(name, as_int64(pair.achieved), as_int64(pair.desired), pair.info)
         if result.number is not None and wide.number is not None and not close(result.number, wide.number):
             dtypes = {str(leaf.dtype) for leaf in leaves(pair.achieved) if leaf.dtype.kind in "iu"}
             narrow = " and ".join(sorted(dtypes - {"int64"}))
             values = f"{show(result.value)} for {narrow} goals, but {show(wide.value)} for the same"
             yield Violation(f"{name} returns {values} goals as int64")
-
-
-def _as_int64(goal: Any) -> Any:
-    """Return a goal with its integer arrays cast to int64; the other arrays of a Dict goal are unchanged."""
-    return map_tree(lambda leaf: np.int64(leaf) if np.asarray(leaf).dtype.kind in "iu" else leaf, goal)
 
 
 @rule(

@@ -49,9 +49,8 @@ STALE = 0.05
 SAME = 1 - 1e-9  # a goal and a value with a larger correlation are the same, perhaps in other units
 MIN_FIRST_STEPS, OFTEN = 5, 0.9  # first steps, and the share of later ones, that show a late picture
 MAX_FITTED = 400  # steps that are compared to find late goals; half of them fit functions
-# Goals are late if a function of the observation of the same state has a larger error than `EXACT`, and one
-# of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT`
-# is a share of the mean of the squared moves of the goal in a step.
+# Goals are late if a function of the observation of the same state has a larger error (median square) than
+# `EXACT` times the mean squared move of the goal, and one of the state before has less than `LATE` of it.
 EXACT, LATE = 0.01, 0.1
 HELD, MIN_HELD = 0.05, 10  # least share and number of steps with a held goal, though it should move
 MIN_RESETS = 20  # needed to search hidden goals; with fewer, the environment is reset again
@@ -238,8 +237,8 @@ def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
     severity="warning",
     fix="let step() use the goal for reward, success and end only",
     needs=("replica", "steps", "goals"),
-    wrong="if distance < 0.1: self.position = self.goal.copy()  # a docking mechanism",
-    right="if distance < 0.1: success = True",
+    wrong="self.position = self.goal.copy() if distance < 0.1 else moved  # a docking mechanism",
+    right="success = distance < 0.1",
 )
 def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
     """The achieved goal depends on the desired goal, so relabeled transitions show what could not happen."""
@@ -256,8 +255,6 @@ def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
 )
 def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal jumps to one value and back, so relabeling would use goals that were not achieved."""
-    if not lab.moves:
-        return
     steps, moves = lab.steps, np.array(lab.moves)
     before, after = (
         np.array([hash((flat(each["achieved_goal"]) + 0.0).tobytes()) for each in group])  # -0.0 equals 0.0
@@ -290,7 +287,9 @@ def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     fix="compute observation and goal after the state has changed, in reset() too: call mj_forward in MuJoCo",
     needs=("steps", "goals"),
     wrong="self.data.qpos[:] = self._draw_start()",
-    right="self.data.qpos[:] = self._draw_start(); mujoco.mj_forward(self.model, self.data)",
+    right="""
+self.data.qpos[:] = self._draw_start()
+mujoco.mj_forward(self.model, self.data)""",
 )
 def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal and the rest of the observation belong to different states."""

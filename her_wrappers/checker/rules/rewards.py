@@ -29,13 +29,10 @@ from her_wrappers.rules import Violation
 ROUNDING = 1e-3  # rounding changes at most this share of the largest reward, as half precision does
 PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)  # usual periods of angles, also if they are normalized
 
-Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
-"""Steps whose reward differs from the result of compute_reward."""
-
+Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]  # steps whose reward differs from compute_reward
 NUDGE = 1e-2  # achieved goals are moved by this share of the distance to the goal
-# To find components that wrap around: largest number of components of a goal, smallest number of jumps from
-# one end of the range to the other, smallest share of states in the middle half of this range, and a
-# distance that is small for rewards, as a share of this range.
+# To find components that wrap around: most components of a goal, least jumps from one end of the range to the
+# other, least share of states in its middle half, and a small distance for rewards, as a share of the range.
 MAX_COMPONENTS, MIN_JUMPS, MIN_BETWEEN, NEAR = 64, 3, 0.1, 0.01
 REPETITIONS = 4  # near a threshold, noise changes only half of the results
 
@@ -279,12 +276,8 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
 def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
     """A goal component wraps around like an angle, or a quaternion changes sign, and rewards ignore this."""
     pairs = [(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps]
-    shapes = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}
-    if (
-        len(shapes) > 1
-        or not isinstance(pairs[0][0], np.ndarray)
-        or not 0 < pairs[0][0].size <= MAX_COMPONENTS
-    ):
+    shapes, goal = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}, pairs[0][0]
+    if len(shapes) > 1 or not isinstance(goal, np.ndarray) or not 0 < goal.size <= MAX_COMPONENTS:
         return
     before, after = np.array(pairs, np.float64).reshape(len(pairs), 2, -1).swapaxes(0, 1)
     low, high = (function([before, after], axis=(0, 1)) for function in (np.min, np.max))

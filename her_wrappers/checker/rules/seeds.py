@@ -182,9 +182,8 @@ def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
             yield Violation(message, first.place, "rows")
     resets = [each for each in lab.rollout.resets[count:] if not each.options]
     rows = [[each.observation for each in resets if each.row == i] for i in range(count)]
-    if len(resets) < MIN_STARTS + count:
-        return
-    if any(first_difference(row[0], start) for row in rows for start in row[1:]):
+    differ = (first_difference(row[0], start) for row in rows for start in row[1:])
+    if len(resets) < MIN_STARTS + count or any(differ):
         return
     message = f"{len(resets)} episodes began like the one before, without a seed,"
     if depends_on_seed:

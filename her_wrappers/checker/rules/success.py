@@ -105,7 +105,9 @@ def success_flag_form(lab: Lab) -> Iterator[Violation]:
     "what achieved_goal contains",
     needs=REWARD_NEEDS,
     wrong="self.goal = self.np_random.uniform(-0.01, 0.01, 2)  # every start is (0, 0)",
-    right="while self._reached(self.start, self.goal): self.goal = self._draw_goal()",
+    right="""
+while self._reached(self.start, self.goal):
+    self.goal = self._draw_goal()""",
 )
 def success_at_reset(lab: Lab) -> Iterator[Violation]:
     """Most episodes start with their goal reached (a warning if all desired or relabeled goals are)."""
@@ -119,7 +121,7 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
     if lab.is_always_reached:
         message = "all goals are reached, as if the threshold is in another unit than the goals"
         yield Violation(message, subject="threshold", severity="warning")
-    missed = zip(lab.distances, lab.reached, strict=False)
+    missed = zip(lab.distances, lab.reached, strict=True)
     far = min((each for each, reached in missed if not reached), default=math.inf)
     some = [step.observation["achieved_goal"] for step in spread(lab.steps, PAIR_STEPS)]
     pairs = list(itertools.combinations(some, 2))
@@ -141,7 +143,7 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
 def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
     """Goals are so far away that no episode can reach them, as if they were in another unit."""
     starts = lab.rollout.resets
-    ways = [distance(*goals_of(each)) for each in starts] if lab.moves else []
+    ways = [distance(*goals_of(each)) for each in starts]
     reach = max(lab.moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
     far = sum(way > OUT_OF_REACH * reach for way in ways)
     # An object can be touched too seldom to judge.

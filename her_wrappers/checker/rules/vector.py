@@ -156,14 +156,12 @@ def reset_rows(lab: Lab) -> Iterator[Violation]:
             if not identical(row_of(last.observation, i), row_of(record.observation, i)):
                 yield Violation(f"row {i}, outside of reset_mask, changed", record.place, "reset_mask")
 
-    if found := _kept_value(lab):
+    if found := _kept_value(lab) if lab.batches else "":
         yield Violation(found, subject="autoreset")
 
 
 def _kept_value(lab: Lab) -> str:
     """Return a text on an observed value that reset() sets to one number, and autoreset does not, or ""."""
-    if not lab.batches:
-        return ""
     called: list[Any] = [record for record in lab.run.resets if "reset_mask" not in (record.options or {})]
     try:
         starts = np.stack([flat(record.observation["observation"]) for record in lab.rollout.resets])

@@ -13,7 +13,6 @@ from tests.support.specimens.broken_episodes import Diverges
 from tests.support.specimens.broken_rewards import OtherRadiusInStep, ReadsInfo, RewardsAtRestOnly
 from tests.support.specimens.broken_seeds import InfoFromTheGlobalGenerator, KeepsTheFirstGoal
 from tests.support.specimens.broken_success import (
-    FlagOnlyIfTrueInTheMiddle,
     RadiusInMillimetres,
     SuccessTruncates,
     TerminatesBeforeSuccess,
@@ -100,12 +99,6 @@ class Clock(InfoFromTheGlobalGenerator):
         return time.perf_counter()
 
 
-class FlagOnlyIfTrueWithoutFailures(FlagOnlyIfTrueInTheMiddle):
-    """Success ends the episode."""
-
-    compute_terminated = Reach.compute_terminated
-
-
 # Goals
 
 
@@ -179,7 +172,6 @@ class RowsWithTwoStarts(Reaches):
         (PythonsRandom, "GE401", {"warning"}, 60),
         (NoiseOfOwnGenerator, "GE401", set(), 60),
         (Clock, "GE401", set(), 60),
-        (FlagOnlyIfTrueWithoutFailures, "GE203", {"warning", "info"}, 400),
         (GoalOfOtherDtype, "GE303", set(), 60),
         (GoalOfOtherDtypeAndValue, "GE303", {"error"}, 60),
         (GoalCreeps, "GE303", {"error"}, 60),
