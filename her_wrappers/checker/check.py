@@ -25,14 +25,9 @@ from her_wrappers.support.error_texts import describe
 
 ResetOptions: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
-LAYER_FAMILIES = ("GE0", "GE1")
-"""Prefixes of the rules whose findings are attributed to wrappers: rules on spaces and on rewards."""
-
-LAYER_STEPS = 300
-"""Largest number of steps in the check of one layer (the environment or one of its wrappers)."""
-
-MIN_SHARE = 0.05
-"""Findings in a smaller share of steps or resets are not attributed: short checks of layers may miss them."""
+LAYER_FAMILIES = ("GE0", "GE1")  # prefixes of rules whose findings are attributed to wrappers
+LAYER_STEPS = 300  # most steps in the check of one layer (the environment or one of its wrappers)
+MIN_SHARE = 0.05  # short checks of layers may miss findings in a smaller share of steps or resets
 
 
 def check_goal_env(
@@ -106,12 +101,11 @@ def check_goal_env(
     try:
         if isinstance(env, gym.vector.VectorEnv):
             require_distinct(env)
-        with ignore_warnings(), Replicas(env, factory, enabled=replicas) as others:
+        with ignore_warnings(), Replicas(env, factory) if replicas else contextlib.nullcontext() as others:
             failure = _unreadable_space(env)
             if failure is None:
                 lab = Lab.of(env, roll_out(env, budget), others, budget)
-                findings = GOAL_ENV_RULES.judge(lab, rules)
-                findings = attribute_to_wrappers(findings, lab, env, others, budget)
+                findings = attribute_to_wrappers(GOAL_ENV_RULES.judge(lab, rules), lab)
             else:
                 lab = Lab(spaces.Dict(), Rollout(failure=failure))
                 findings = GOAL_ENV_RULES.judge(lab, [GOAL_ENV_RULES["GE000"]])
@@ -178,25 +172,20 @@ def open_env(env_or_factory: Any) -> tuple[CheckedEnv, Factory | None]:
 
 def _as_list(options: ResetOptions | None) -> list[dict[str, Any]]:
     """Return reset options as a list, or raise TypeError if they are neither a dict nor a list of dicts."""
-    if options is None:
-        return []
-    is_list = isinstance(options, Iterable) and not isinstance(options, Mapping)
-    choices: list[Any] = list(options) if is_list else [options]
+    choices: Any = options if isinstance(options, list | tuple) else [] if options is None else [options]
     for choice in choices:
         if not isinstance(choice, Mapping):
             raise TypeError(f"reset_options must be a dict or a list of dicts, but {choice!r} is not a dict")
     return [dict(choice) for choice in choices]
 
 
-def attribute_to_wrappers(
-    findings: Sequence[Finding], lab: Lab, env: CheckedEnv, replicas: Replicas, budget: Budget
-) -> list[Finding]:
+def attribute_to_wrappers(findings: Sequence[Finding], lab: Lab) -> list[Finding]:
     """Return the findings, with ``caused_by`` where a wrapper causes them.
 
-    The environment is checked without wrappers, with the innermost wrapper, with the two innermost wrappers,
-    and so on. A wrapper causes a finding that occurs in exactly the checks that include this wrapper.
+    Each layer is checked. A wrapper causes a finding that exactly this layer and those outside of it have.
     """
-    names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in enumerate(layers(env), 1)]
+    stack = enumerate(layers(lab.env), start=1)
+    names = [f"{type(layer).__name__} (layer {i} from the outside)" for i, layer in stack]
     sizes = {"step": len(lab.steps), "reset": len(lab.rollout.resets)}  # by a word in the place of findings
     candidates = [
         finding
@@ -205,23 +194,22 @@ def attribute_to_wrappers(
         and finding.severity != "info"
         and all(finding.count >= MIN_SHARE * size for name, size in sizes.items() if name in finding.place)
     ]
-    if len(names) == 1 or not candidates or not replicas.can_be_made:
+    if len(names) == 1 or not candidates or not lab.replicas or not lab.replicas.can_be_made:
         return list(findings)
-    steps = min(budget.max_steps, LAYER_STEPS)
-    layer_budget = replace(budget, max_steps=steps, max_seconds=None, on_step=lambda: None)
+    steps = min(lab.budget.max_steps, LAYER_STEPS)
+    budget = replace(lab.budget, max_steps=steps, max_seconds=None, on_step=lambda: None)
     rules = GOAL_ENV_RULES.select(sorted({finding.code for finding in candidates}))
     found: list[set[tuple[str, str]]] = []
     for depth in range(len(names)):
-        layer = layers(replicas.make())[depth]
-        layer_lab = Lab.of(layer, roll_out(layer, layer_budget), None, layer_budget)
+        layer = layers(lab.replicas.make())[depth]
+        layer_lab = Lab.of(layer, roll_out(layer, budget), None, budget)
         if layer_lab.rollout.policy_error:  # observations of a layer may differ from those of the outermost
             return list(findings)
         found.append({(each.code, each.subject) for each in GOAL_ENV_RULES.judge(layer_lab, rules)})
 
-    def attributed(finding: Finding) -> Finding:
+    def cause(finding: Finding) -> str:
         has_finding = [(finding.code, finding.subject) in layer for layer in found]
         depth = sum(has_finding)  # number of layers with the finding, which must be the outermost ones
-        is_caused = 0 < depth < len(names) and all(has_finding[:depth])
-        return replace(finding, caused_by=names[depth - 1]) if is_caused else finding
+        return names[depth - 1] if 0 < depth < len(names) and all(has_finding[:depth]) else ""
 
-    return [attributed(finding) if finding in candidates else finding for finding in findings]
+    return [replace(each, caused_by=cause(each)) if each in candidates else each for each in findings]

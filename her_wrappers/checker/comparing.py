@@ -13,11 +13,8 @@ from her_wrappers.data.trees import Path, path_name, try_as_array, tuple_like
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_DEPTH = 4
-"""Depth up to which the items of containers and the attributes of objects are searched."""
-
-RELATIVE, ABSOLUTE = 1e-5, 1e-6
-"""Relative and absolute tolerance of `close`; a cast to float32 has a relative error of up to 1e-7."""
+MAX_DEPTH = 4  # depth up to which the items of containers and the attributes of objects are searched
+RELATIVE, ABSOLUTE = 1e-5, 1e-6  # tolerances of `close`; casts to float32 have errors of up to 1e-7
 
 
 def close(a: Any, b: Any) -> bool:
@@ -55,10 +52,7 @@ def first_difference(a: Any, b: Any) -> tuple[str, Any, Any] | None:
 
 
 def differences(a: Any, b: Any, equal: Any, path: Path = ()) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, value in ``a``, value in ``b``) for each difference of two nested dicts, lists or tuples.
-
-    Arrays are compared by ``equal``; if this is `close`, floats too. Others are compared by ``==``.
-    """
+    """Yield (path, value, other) of each difference; ``equal`` compares arrays, `close` floats as well."""
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         for key, value in a.items():
             yield from differences(value, b[key], equal, (*path, key))
@@ -86,10 +80,7 @@ def _equal_leaves(a: Any, b: Any, equal: Any) -> bool:
 
 
 def to_arrays(value: Any) -> Any:
-    """Return a value with arrays in place of tensors, as recorders and buffers store them.
-
-    The arrays share the memory of CPU tensors. A container without tensors is returned as it is.
-    """
+    """Return a value with arrays in place of tensors; a container without tensors is returned as it is."""
     if isinstance(value, dict):
         parts = {key: to_arrays(part) for key, part in value.items()}
         return value if all(parts[key] is part for key, part in value.items()) else parts
@@ -108,10 +99,7 @@ def arrays_in(value: Any) -> list[tuple[str, np.ndarray]]:
 
 
 def owns_resources(value: Any) -> bool:
-    """Whether a value or an object in its items or attributes has a finalizer ``__del__``, as connections do.
-
-    Such an object must not be copied: the finalizer of the copy would release the resource of the original.
-    """
+    """Whether a value or a part of it has ``__del__``, so that its copy would release the same resource."""
     return any(hasattr(type(child), "__del__") for _, child in _walk(value))
 
 

@@ -1,14 +1,10 @@
-"""Calls of compute_reward and compute_terminated: the pairs of goals that are passed, and the results.
-
-In a sparse task, few steps reach their desired goal, so achieved goals are passed as desired goals too.
-"""
+"""Calls of compute_reward and compute_terminated: the pairs of goals that are passed, and the results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +16,8 @@ from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.support.error_texts import describe
 
 ARGUMENTS = ("achieved_goal", "desired_goal", "info")
-
+# Forms of the info argument of a batch, the most common first. Stable-Baselines3 passes a list of empty dicts
+# or, with ``copy_info_dict``, an array of the infos.
 INFO_FORMS = (
     "a list of the steps' infos",
     "a list of empty dicts",
@@ -28,19 +25,9 @@ INFO_FORMS = (
     "an empty dict",
     "None",
 )
-"""Forms of the info argument of a batch, the most common first.
-
-Stable-Baselines3 passes a list of empty dicts or, with ``copy_info_dict``, an array of the infos.
-"""
-
-PAIR_STEPS = 12
-"""Largest number of steps whose achieved goals are in relabeled pairs."""
-
-EXTREME_STEPS = 500
-"""Largest number of steps whose goals are searched for extreme values."""
-
-NUM_THRESHOLDS = 3
-"""Largest number of steps for which relabeled pairs on both sides of the success threshold are made."""
+PAIR_STEPS = 12  # largest number of steps whose achieved goals are in relabeled pairs
+EXTREME_STEPS = 500  # largest number of steps whose goals are searched for extreme values
+NUM_THRESHOLDS = 3  # most steps with relabeled pairs on both sides of the success threshold
 
 
 # Goals are trees: most goals are arrays; the goals of FrankaKitchen are dicts.
@@ -163,10 +150,7 @@ class Pair:
 def call_function(
     function: GoalFunction, achieved: Any, desired: Any, info: Any, *, copies: bool = True
 ) -> CallResult:
-    """Call a goal function with positional arguments, a copy of the info and, with ``copies``, of the goals.
-
-    Only with ``copies``, the result says which argument the function changed.
-    """
+    """Call a goal function; with ``copies``, pass copies of the goals, to see whether they are changed."""
     arguments = (achieved, desired, info)
     passed = copy_tree(arguments) if copies else (achieved, desired, copy_tree(info))
     try:
@@ -190,11 +174,7 @@ def info_argument(pairs: Sequence[Pair], form: str) -> Any:
 
 
 def relabeled_pairs(steps: Sequence[StepRecord], reward: GoalCall, rng: np.random.Generator) -> list[Pair]:
-    """Return relabeled pairs: the achieved goals of some steps, each with several desired goals.
-
-    These are the achieved goal itself, the desired goal of its step, both goals of a random step, and goals
-    near the success threshold if calls of ``reward`` find such a threshold.
-    """
+    """Return pairs of achieved goals with themselves, goals of other steps, and goals near the threshold."""
     sources = spread(steps, PAIR_STEPS)
     others = [steps[i] for i in rng.integers(len(steps), size=len(sources))]
     pairs = []
@@ -206,9 +186,16 @@ def relabeled_pairs(steps: Sequence[StepRecord], reward: GoalCall, rng: np.rando
             Pair(achieved, other.observation["achieved_goal"], step.info),
             Pair(achieved, step.observation["desired_goal"], step.info),
         ]
-    thresholds = (pair for step in sources for pair in _pairs_at_threshold(step, reward))
-    mixed = pairs[4:] + list(islice(thresholds, 2 * NUM_THRESHOLDS))
-    return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]
+    near: list[Pair] = []  # just before and just after the success threshold
+    for step in sources:
+        achieved, desired = goals_of(step)
+        kinds = {leaf.dtype.kind for leaf in leaves(achieved) + leaves(desired)}
+        if kinds == {"f"} and len(near) < 2 * NUM_THRESHOLDS:  # only float goals have goals between them
+            fraction = threshold(achieved, desired, step.info, reward)
+            sides = (0.999 * fraction, 1.001 * fraction) if fraction else ()
+            near += [Pair(achieved, between(achieved, desired, side), step.info) for side in sides]
+    mixed = pairs[4:] + near
+    return pairs[:4] + [mixed[i] for i in rng.permutation(len(mixed))]  # the smallest batch has a success
 
 
 def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
@@ -220,22 +207,8 @@ def extreme_pairs(steps: Sequence[StepRecord]) -> list[Pair]:
     return [Pair(low, high, info), Pair(high, low, info)]
 
 
-def _pairs_at_threshold(step: StepRecord, reward: GoalCall) -> Iterator[Pair]:
-    """Yield two pairs whose desired goals lie just before and just after the success threshold, if found."""
-    achieved, desired = goals_of(step)
-    if any(leaf.dtype.kind != "f" for leaf in leaves(achieved) + leaves(desired)):
-        return  # only float goals have goals between them
-    if fraction := threshold(achieved, desired, step.info, reward):
-        for side in (0.999, 1.001):
-            yield Pair(achieved, between(achieved, desired, side * fraction), step.info)
-
-
 def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float | None:
-    """Find the success threshold on the way from the achieved to the desired goal, by bisection.
-
-    Return the fraction of the way at which the reward changes, or None unless rewards have exactly two values
-    on the way. Both goals must consist of float arrays.
-    """
+    """Return the fraction of the way to the desired goal at which the reward changes, or None without one."""
 
     def at(fraction: float) -> float | None:
         return reward(achieved, between(achieved, desired, fraction), info).number
@@ -243,7 +216,7 @@ def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float
     near, far = at(0.0), at(1.0)
     if near is None or far is None or close(near, far):
         return None
-    low, high = 0.0, 1.0
+    low, high = 0.0, 1.0  # bisection, for rewards of exactly two values on the way
     for _ in range(20):
         middle = (low + high) / 2
         number = at(middle)
@@ -254,16 +227,12 @@ def threshold(achieved: Any, desired: Any, info: Any, reward: GoalCall) -> float
 
 
 def depends_on_goal(steps: Sequence[StepRecord], values: np.ndarray) -> bool:
-    """Whether ``values``, an info of each of n steps as (n,) numbers, depends on the desired goal.
-
-    Two different values depend on it if a threshold of a distance separates them, more values if they are a
-    linear function of the desired goal, the distances to it and their squares, but not of achieved goals.
-    """
+    """Whether ``values``, an info of each of n steps as (n,) numbers, depends on the desired goal."""
     desired = np.stack([flat(step.observation["desired_goal"]) for step in steps])
     states = [step.before for step in steps], [step.observation for step in steps]
     goals = [np.stack([flat(state["achieved_goal"]) for state in group]) for group in states]
     distances = [np.linalg.norm(each - desired, order, axis=1) for each in goals for order in (1, 2, np.inf)]
-    if len(np.unique(values)) == 2:
+    if len(np.unique(values)) == 2:  # does a threshold of a distance separate them?
         is_split = any(np.count_nonzero(np.diff(values[each.argsort()])) == 1 for each in distances)
         return is_split and 5 <= (values == values[0]).sum() <= len(values) - 5  # else a coincidence
 
@@ -275,5 +244,5 @@ def depends_on_goal(steps: Sequence[StepRecord], values: np.ndarray) -> bool:
         return bool(np.abs(errors).max() < 1e-3 * values.std())
 
     if not np.ptp(desired, axis=0).any() or fits(*goals[0].T, *goals[1].T):
-        return False
+        return False  # a function of achieved goals alone
     return fits(*distances, *map(np.square, distances), *desired.T)

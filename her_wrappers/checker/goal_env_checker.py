@@ -18,17 +18,11 @@ from her_wrappers.goals.interface import GoalInterface, env_name, find_function
 from her_wrappers.rules import Finding, NotExercised, Report, apply_rules
 from her_wrappers.support.user_warning import warn_user
 
-WATCHED_CLOSELY = 1000
-"""Number of steps at the beginning that are all checked; resets are checked only during these steps."""
-
-STRIDE = 40
-"""After the first `WATCHED_CLOSELY` steps, one in this number of steps is checked."""
-
-CHANGES_LATER = GOAL_ENV_RULES["GE301"]
-"""Rule on returned objects that change later; it is applied after the next call of the environment."""
-
+WATCHED_CLOSELY = 1000  # first steps that are all checked; resets are checked only during these steps
+STRIDE = 40  # after the first `WATCHED_CLOSELY` steps, one in this number of steps is checked
+CHANGES_LATER = GOAL_ENV_RULES["GE301"]  # this rule is applied after the next call of the environment
+# Rules that are applied to each reset and step when it returns.
 RULES = [rule for rule in GOAL_ENV_RULES.values() if rule.passive and rule is not CHANGES_LATER]
-"""Rules that are applied to each reset and step when it returns."""
 
 
 class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -86,9 +80,8 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         self._find_changes(last)
         self._episode, self._t, self._ended = self._episode + 1, 0, False
         if self._steps < WATCHED_CLOSELY:
-            self._last = ResetRecord.of(self._episode, seed, options, to_arrays(returned))
-            self._judge(self._last)
-        self._before = self._copy_for_next_step(returned[0])
+            self._judge(ResetRecord.of(self._episode, seed, options, to_arrays(returned)))
+        self._copy_for_next_step(returned[0])
         return returned
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -97,14 +90,13 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
         action_copy = copy_tree(to_arrays(action)) if is_checked else None
         returned = self.env.step(action)
         self._find_changes(last)
-        has_ended = _is_true(returned[2]) or _is_true(returned[3])
+        has_ended = any(map(_is_true, returned[2:4]))
         # After an end, a wrapper such as Autoreset returns the first observation of the next episode.
         if is_checked and not (self._ended and not has_ended):
             arrays = to_arrays(action), to_arrays(returned)
-            self._last = StepRecord.of((self._episode, self._t), self._before, action_copy, *arrays)
-            self._judge(self._last)
+            self._judge(StepRecord.of((self._episode, self._t), self._before, action_copy, *arrays))
         self._steps, self._t, self._ended = self._steps + 1, self._t + 1, has_ended
-        self._before = self._copy_for_next_step(returned[0])
+        self._copy_for_next_step(returned[0])
         return returned
 
     def report(self) -> Report:
@@ -132,27 +124,29 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
     def _find_changes(self, record: ResetRecord | StepRecord | None) -> None:
         """Add findings for objects in ``record`` that the environment changed after it had returned them."""
         if record is not None:
-            lab = Lab(self.observation_space, _rollout_of(record))
-            self._add_findings(apply_rules([CHANGES_LATER], lab))
+            self._add_findings(apply_rules([CHANGES_LATER], self._lab(record)))
 
-    def _copy_for_next_step(self, observation: Any) -> Any:
-        """Return a copy of the observation if the next step is checked, else None."""
+    def _copy_for_next_step(self, observation: Any) -> None:
         if self._last is not None:
-            return self._last.observation
-        return copy_tree(to_arrays(observation)) if self._is_checked() else None
+            self._before = self._last.observation
+        else:
+            self._before = copy_tree(to_arrays(observation)) if self._is_checked() else None
+
+    def _lab(self, record: ResetRecord | StepRecord) -> Lab:
+        rollout = Rollout([record]) if isinstance(record, ResetRecord) else Rollout([], [record])
+        return Lab(self.observation_space, rollout, self._functions)
 
     def _judge(self, record: ResetRecord | StepRecord) -> None:
         """Apply the rules that need no experiments to a reset or a step, and store the findings."""
+        self._last, lab = record, self._lab(record)
         with ignore_warnings():
-            lab = Lab(self.observation_space, _rollout_of(record), self._functions)
             if isinstance(record, ResetRecord):  # once in an episode, since the search for arrays is slow
                 lab.state = arrays_in(self.env.unwrapped)
             for result in lab.step_results(REWARD):
                 if self._success_reward is None:
                     achieved = record.observation["achieved_goal"]
                     self._success_reward = lab.call(REWARD, achieved, achieved, record.info).number
-                numbers = [*self._reward_values, self._success_reward, result.number]
-                self._reward_values = distinct(numbers)
+                self._reward_values = distinct([*self._reward_values, self._success_reward, result.number])
             lab.reward_values, lab.success_reward = self._reward_values, self._success_reward
             findings = apply_rules(RULES, lab)
         self._successes += len(lab.successes)
@@ -170,10 +164,6 @@ class GoalEnvChecker(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
             elif finding.code in codes:
                 known[key] = finding
                 warn_user(str(finding))
-
-
-def _rollout_of(record: ResetRecord | StepRecord) -> Rollout:
-    return Rollout([record]) if isinstance(record, ResetRecord) else Rollout([], [record])
 
 
 def _is_true(flag: Any) -> bool:

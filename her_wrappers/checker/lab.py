@@ -1,12 +1,4 @@
-"""The lab: the calls and experiments that rules ask for after the run of an environment.
-
-A rule reads the recorded run, calls goal functions (``compute_reward`` and ``compute_terminated``), and does
-experiments with the environment and with replicas, which are further environments of the same kind. The lab
-makes a call or an experiment when the first rule asks for its result, and keeps the result for other rules.
-
-Each experiment with replicas makes new replicas. Experiments that step the environment itself come last,
-since they change its state. So findings do not depend on the order of the rules.
-"""
+"""The lab: the calls and experiments that rules ask for after the run of an environment."""
 
 from __future__ import annotations
 
@@ -16,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -50,7 +42,7 @@ from her_wrappers.checker.records import (
     spread,
 )
 from her_wrappers.checker.replicas import CheckedEnv, Replicas
-from her_wrappers.checker.rollout import Budget, Policy, autoreset_mode, call_reset, call_step, walk
+from her_wrappers.checker.rollout import Budget, autoreset_mode, call_reset, call_step, walk
 from her_wrappers.data.trees import NUMBERS, copy_tree, map_tree, take_rows
 from her_wrappers.goals.functions import GoalFunction
 from her_wrappers.goals.interface import OBSERVATION_KEYS, find_function
@@ -59,7 +51,6 @@ from her_wrappers.rules import RuleSet
 from her_wrappers.support.policies import PolicyError
 
 REWARD, TERMINATED = GOAL_FUNCTIONS = ("compute_reward", "compute_terminated")
-
 GOAL_ENV_RULES = RuleSet(
     chains=(
         # goals of a wrong shape; functions that are not pure, then rewards that are wrong for all goals
@@ -70,12 +61,13 @@ GOAL_ENV_RULES = RuleSet(
         # rewards and terminations of steps
         ("GE303", "GE101", "GE103 GE202 GE205 GE207"),
         ("GE115", "GE202 GE204 GE205 GE207"),
-        ("GE111", "GE209", "GE205 GE206 GE208"),
+        ("GE111", "GE110", "GE205 GE206 GE208"),
         ("GE005", "GE103"),
         # batches
         ("GE000", "GE104 GE113"),
         ("GE104 GE105", "GE106 GE108"),
-        ("GE106", "GE119 GE121"),
+        ("GE606", "GE303"),
+        ("GE106", "GE121"),
         # memory, and seeds
         ("GE109", "GE122 GE301"),
         ("GE301", "GE302"),
@@ -83,47 +75,32 @@ GOAL_ENV_RULES = RuleSet(
         ("GE112", "GE401", "GE402 GE403 GE404"),
     )
 )
-"""The rules on environments, by code; importing `her_wrappers.checker.rules` adds them."""
-
-rule = GOAL_ENV_RULES.rule
-
-REPLAY_DIVISOR = 20
-"""A replay repeats the beginning of the run on a replica: one twentieth of all steps."""
-
-MIN_CLOCK_STEPS = 40
-"""Smallest number of steps of a replica at which goal functions are called, before the calls are repeated."""
-
-STEPS_BEFORE_REPEATING = 3
-"""Number of steps after the run before goal functions are called again with the same arguments."""
-
-BATCH_SIZES = (2, 3, 7)
-"""Sizes of the batches of relabeled pairs, in addition to the batch of all pairs."""
-
+rule = GOAL_ENV_RULES.rule  # importing `her_wrappers.checker.rules` adds the rules
+REPLAY_DIVISOR = 20  # a replay repeats the beginning of the run on a replica: this part of all steps
+MIN_CLOCK_STEPS = 40  # least steps of a replica at which goal functions are called, to repeat the calls later
+STEPS_BEFORE_REPEATING = 3  # steps after the run, before goal functions are called again
+SMALL_BATCHES = (range(2), range(2, 5), range(5, 12))  # indices of relabeled pairs
+# Common batch sizes; 205 is the number of relabeled rows in a batch of 256 if n_sampled_goal is 4.
 LARGE_SIZES = (64, 205, 256, 1024, 2048)
-"""Common batch sizes; 205 is the number of relabeled rows in a batch of 256 if n_sampled_goal is 4."""
+MAX_BATCH_BYTES = 2**24  # of the achieved goals of a batch; larger batches, as of images, are skipped
+GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+MAX_STATES = 1000  # largest number of steps that are searched for goals, and to which a function is fitted
 
-MAX_BATCH_BYTES = 2**24
-"""Largest size in bytes of the achieved goals of a batch; larger batches, as of images, are skipped."""
-
-MAX_STATES = 1000
-"""Largest number of steps that are searched for goals, and to which a function is fitted."""
-
-P = ParamSpec("P")
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def memoized(function: Callable[Concatenate[Lab, P], Result]) -> Callable[Concatenate[Lab, P], Result]:
+def memoized(function: Method) -> Method:
     """Decorate a function of a lab and of hashable arguments: each lab stores its results."""
 
     @wraps(function)
-    def remember(lab: Lab, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        key = (function, *args, *kwargs.items())
+    def remember(lab: Lab, *args: Any) -> Any:
+        key = (function, *args)
         if key not in lab.memory:
-            lab.memory[key] = function(lab, *args, **kwargs)
-        result: Result = lab.memory[key]
-        return result
+            lab.memory[key] = function(lab, *args)
+        return lab.memory[key]
 
-    return remember
+    return cast("Method", remember)
 
 
 @dataclass(eq=False)
@@ -140,12 +117,9 @@ class Lab:
     state: Sequence[tuple[str, np.ndarray]] = ()
     env: CheckedEnv = None  # the environment; with None, no relabeled goals and no experiments
     replicas: Replicas | None = None  # maker of replicas, or None
-    seed: int = 0  # seed of all random choices
-    reset_options: Sequence[dict[str, Any]] = ()  # the user's options of ``reset``
-    reward_type: Any = None  # value of the environment's attribute ``reward_type``, or None
+    budget: Budget = field(default_factory=lambda: Budget(1))  # policy, seed and reset options of the user
     batches: Rollout | None = None  # the batches of a vector environment, or None
     mode: AutoresetMode | None = None  # autoreset mode, declared or else suggested by infos
-    policy: Policy | None = None  # the user's policy; None for random actions
     memory: dict[tuple[Any, ...], Any] = field(default_factory=dict)  # results of `memoized` functions
 
     def __post_init__(self) -> None:
@@ -155,17 +129,14 @@ class Lab:
     @classmethod
     def of(cls, env: CheckedEnv, run: Rollout, replicas: Replicas | None, budget: Budget) -> Lab:
         """Return the lab of an environment after its run; if ``replicas`` is None, it makes no replicas."""
-        functions, reward_type = {}, None
+        functions = {}
         try:
             functions = {name: find_function(env, name) for name in GOAL_FUNCTIONS}
-            reward_type = find_function(env, "reward_type") if isinstance(env, gym.Env) else None
         except ValueError as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             run.failure = FailedCall("", "get_wrapper_attr()", cause)
         functions = {name: function for name, function in functions.items() if callable(function)}
-        lab = cls(env.observation_space, run, functions, arrays_in(env.unwrapped), env, replicas)
-        lab.seed, lab.policy, lab.reset_options = budget.seed, budget.policy, budget.reset_options
-        lab.reward_type = reward_type
+        lab = cls(env.observation_space, run, functions, arrays_in(env.unwrapped), env, replicas, budget)
         if isinstance(env, gym.vector.VectorEnv):
             lab.batches, lab.mode = run, autoreset_mode(env, run)
             lab.observation_space = env.single_observation_space
@@ -224,7 +195,8 @@ class Lab:
         """The result of `relabeled_pairs`; empty without an environment, or if `REWARD_NEEDS` are not met."""
         if self.env is None or any(map(self.missing, REWARD_NEEDS)):
             return []
-        return relabeled_pairs(self.steps, partial(self.call, REWARD), np.random.default_rng(self.seed))
+        rng = np.random.default_rng(self.budget.seed)
+        return relabeled_pairs(self.steps, partial(self.call, REWARD), rng)
 
     @memoized
     def pair_results(self, name: str) -> list[CallResult]:
@@ -236,17 +208,13 @@ class Lab:
         return [self.call(name, pair.achieved, pair.desired, pair.info) for pair in self.pairs]
 
     def batch(self, rows: Sequence[int], form: str | None = None) -> tuple[Any, Any, Any]:
-        """Return achieved goals, desired goals and infos of the relabeled pairs with indices ``rows``.
-
-        ``form`` is the form of the infos, one of `INFO_FORMS`; None means the first of these.
-        """
+        """Return the goals of relabeled pairs, and their infos in ``form``, by default the first form."""
         chosen = np.array(rows, np.intp)
         achieved, desired = (take_rows(goals, chosen) for goals in self._stacked_goals)
         return achieved, desired, info_argument([self.pairs[i] for i in rows], form or INFO_FORMS[0])
 
     @cached_property
     def _stacked_goals(self) -> tuple[Any, Any]:
-        """Achieved and desired goals of all P relabeled pairs, as trees of (P, ...) arrays."""
         return stack([pair.achieved for pair in self.pairs]), stack([pair.desired for pair in self.pairs])
 
     @memoized
@@ -265,30 +233,24 @@ class Lab:
 
     @memoized
     def batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
-        """Return (indices of pairs, result) for each small batch and, last, for the batch of all pairs."""
-        form, count = self.info_form(name), len(self.pairs)
+        """Return (indices of pairs, result) for small batches, the batch of all pairs, and large batches."""
+        form, count, rng = self.info_form(name), len(self.pairs), np.random.default_rng(self.budget.seed)
         if form is None:
             return []
-        ends = itertools.pairwise(np.cumsum([0, *BATCH_SIZES]).tolist())
-        batches = [*(list(range(start, end)) for start, end in ends if end <= count), list(range(count))]
-        return [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
-
-    @memoized
-    def large_batch_results(self, name: str) -> list[tuple[list[int], CallResult]]:
-        """Return (indices of pairs, result) for each large batch; the indices are random and may repeat."""
-        form, rng = self.info_form(name), np.random.default_rng(self.seed)
-        goal_bytes = sum(leaf.nbytes for pair in self.pairs[:1] for leaf in leaves(pair.achieved))
+        batches = [list(rows) for rows in (*SMALL_BATCHES, range(count)) if rows.stop <= count]
+        results = [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
+        goal_bytes = sum(leaf.nbytes for leaf in leaves(self.pairs[0].achieved))
         # A vector environment's own function may mistake a batch of num_envs rows for its environments.
-        sizes = [*LARGE_SIZES, *([self.num_envs] if self.batches else [])] if form else []
+        sizes = [*LARGE_SIZES, *([self.num_envs] if self.batches else [])]
         chosen = [size for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES]
-        batches = [rng.integers(len(self.pairs), size=size).tolist() for size in chosen]
-        return [(rows, self.call(name, *self.batch(rows, form), copies=False)) for rows in batches]
+        batches = [rng.integers(count, size=size).tolist() for size in chosen]
+        return results + [(rows, self.call(name, *self.batch(rows, form), copies=False)) for rows in batches]
 
     def is_rowwise(self, name: str) -> bool:
-        """Whether the function returns one value for each row of the batch of all pairs."""
-        return any(result.shape == (len(self.pairs),) for _, result in self.batch_results(name)[-1:])
+        """Whether the function returns one value for each row of each batch."""
+        results = self.batch_results(name)
+        return bool(results) and all(result.shape == (len(rows),) for rows, result in results)
 
-    @memoized
     def info_of_recorded_goal(self, name: str) -> str:
         """Return the key of an info that ``name`` reads and that differs for other recorded goals, or ''."""
         steps = spread(self.steps, MAX_STATES)
@@ -342,10 +304,9 @@ class Lab:
 
     def is_rewarded_as_success(self, record: ResetRecord) -> bool:
         """Whether ``compute_reward`` returns the reward of success for the goals and the info of a reset."""
-        if REWARD not in self.functions or self.success_reward is None:
-            return False
-        number = self.call_at(REWARD, record).number
-        return number is not None and close(number, self.success_reward)
+        best = self.success_reward  # None without compute_reward
+        number = None if best is None else self.call_at(REWARD, record).number
+        return number is not None and close(number, best)
 
     @cached_property
     def reached(self) -> list[bool]:
@@ -363,26 +324,21 @@ class Lab:
 
     @cached_property
     def moves(self) -> list[float]:
-        """Distance from the achieved goal before each step to that after it; [] if goals differ in size."""
-        key = "achieved_goal"
-        return self._distances(lambda step: (step.before[key], step.observation[key]))
+        """Distance from the achieved goal before each step to that after it."""
+        goals = ((step.before["achieved_goal"], step.observation["achieved_goal"]) for step in self.steps)
+        return [distance(*pair) for pair in goals]
 
     @cached_property
     def distances(self) -> list[float]:
-        """Distance from the achieved goal after each step to the desired goal; [] if goals differ in size."""
-        return self._distances(goals_of)
+        """Distance from the achieved goal after each step to the desired goal."""
+        return [distance(*goals_of(step)) for step in self.steps]
 
-    def _distances(self, goals: Callable[[StepRecord], tuple[Any, Any]]) -> list[float]:
-        try:
-            return [distance(*goals(step)) for step in self.steps]
-        except (KeyError, TypeError, ValueError):
-            return []  # other rules report goals that are not arrays of one shape
-
-    # Experiments with the environment itself
+    # Experiments with the environment itself: they come after the calls that further steps could affect, and
+    # each experiment with replicas makes new ones, so that findings do not depend on the order of the rules.
 
     def on_env(self, experiment: Callable[[CheckedEnv], Result]) -> Result | None:
         """Take further resets and steps, and return ``experiment(env)``; None if impossible or it raised."""
-        for name in self.functions:  # first, since further steps could affect these results
+        for name in self.functions:
             self.step_results(name)
             self.pair_results(name)
         if self.env is None or self.rollout.failure is not None or not self.run.steps:
@@ -399,18 +355,20 @@ class Lab:
 
     @cached_property
     def new_generators(self) -> list[str]:
-        """Names of attributes whose random generator each reset replaces by another one in the same state.
+        """Names of random generators that each reset replaces by one in the same state; `on_env` reads it."""
 
-        The first access takes the further resets and steps of `on_env`; read it only after `on_env`.
-        """
+        def generators() -> dict[str, Any]:
+            attributes = getattr(self.env.unwrapped, "__dict__", {})
+            return {name: value for name, value in attributes.items() if isinstance(value, GENERATORS)}
+
         self.env.reset()
-        generators = _generators(self.env)
-        steps = walk(self.env, self.policy, self.seed, seeds_reset=False)
+        old = generators()
+        steps = walk(self.env, self.budget, seeds_reset=False)
         next(steps)
         replaced = [
             name
-            for name, new in _generators(self.env).items()
-            if new is not (old := generators.get(name, new)) and pickle.dumps(new) == pickle.dumps(old)
+            for name, new in generators().items()
+            if new is not old.get(name, new) and pickle.dumps(new) == pickle.dumps(old[name])
         ]
         for _ in range(STEPS_BEFORE_REPEATING):
             next(steps)
@@ -424,7 +382,7 @@ class Lab:
     @cached_property
     def other_start(self) -> Any:
         """Observation after a reset with another seed than the first reset; None if this reset failed."""
-        return self.on_env(lambda env: copy_tree(call_reset(env, self.seed + 1)[0]))
+        return self.on_env(lambda env: copy_tree(call_reset(env, self.budget.seed + 1)[0]))
 
     # Experiments with replicas
 
@@ -433,14 +391,13 @@ class Lab:
         """Reason why experiments with replicas are not possible; empty if they are."""
         if self.replicas is None:
             return "no second environment was made"
-        if not self.replicas.can_be_made:
-            return self.replicas.absence
+        is_copy = self.replicas.are_copies
+        # Users do not copy environments, so a copy may fail.
+        if not self.replicas.can_be_made or (self._has_replica_failed and is_copy):
+            return "no second environment of this kind could be made"
         if not self.replay_length:
             return "the run was too short to be repeated on a second environment"
-        if self._has_replica_failed:  # users do not copy environments, so a copy may fail
-            is_copy = self.replicas.are_copies
-            return self.replicas.absence if is_copy else "the second environment raised an exception"
-        return ""
+        return "the second environment raised an exception" if self._has_replica_failed else ""
 
     @property
     def replay_length(self) -> int:
@@ -456,7 +413,7 @@ class Lab:
         if self.no_replica or self.replicas is None:
             return None
         try:
-            return experiment(self.replicas.make())
+            return experiment(self.replica())
         except PolicyError as error:
             self.rollout.policy_error = self.rollout.policy_error or error
         except Exception as error:
@@ -469,10 +426,7 @@ class Lab:
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None
     ) -> Divergence | None:
-        """Repeat the beginning of the run on a replica, and return the first difference, or None.
-
-        Infos are not compared. ``before_step`` is called with each recorded step before it is repeated.
-        """
+        """Repeat the beginning of the run on a replica; return the first difference, but not in infos."""
         resets, episode = iter(self.run.resets), -1
         for step in self.run.steps[: self.replay_length]:
             while episode < step.episode:  # two resets may follow each other without a step between them
@@ -494,7 +448,7 @@ class Lab:
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
             # A second replica takes steps too, in case environments share state, such as class attributes.
-            steps = walk(self.replica(), self.policy, self.seed + 1)
+            steps = walk(self.replica(), self.budget, 1)
             next(steps)
             found = self.replay(replica, lambda step: next(steps))
             if found and self.replicas and self.replicas.are_copies and not self.replay(self.replica()):
@@ -512,7 +466,6 @@ class Lab:
             call_function(function, pair.achieved, pair.desired, pair.info)
             call_function(function, *self.batch([0, 1, 2], self.info_form(REWARD) or "an empty dict"))
 
-    @memoized
     def changed_result(self, name: str) -> str:
         """Return a sentence about a result that differs for the same arguments after a reset, or ''."""
         if self.pairs and name in self.functions:
@@ -532,9 +485,9 @@ class Lab:
         function = find_function(replica, name)
         if not callable(function):
             return []
-        calls: list[tuple[str, tuple[Any, ...], CallResult]] = []
+        calls = []
         count = max(self.replay_length, MIN_CLOCK_STEPS)
-        for t, observation, info, has_ended in itertools.islice(walk(replica, self.policy, self.seed), count):
+        for t, observation, info, has_ended in itertools.islice(walk(replica, self.budget), count):
             place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
             pair = self.pairs[t % len(self.pairs)]
             arguments = [(pair.achieved, pair.desired, pair.info)]
@@ -542,7 +495,7 @@ class Lab:
                 achieved, desired = observation["achieved_goal"], observation["desired_goal"]
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
             calls += [(place, each, call_function(function, *each)) for each in arguments]
-        replica.reset(seed=self.seed + 1)
+        replica.reset(seed=self.budget.seed + 1)
         return [(place, first, call_function(function, *each)) for place, each, first in calls]
 
 
@@ -553,16 +506,9 @@ def compare_reset(record: ResetRecord, env: CheckedEnv) -> Divergence | None:
 
 
 def divergence(place: str, original: Any, repeated: Any, *, at_reset: bool = False) -> Divergence | None:
-    """Return the first difference between two values, at ``place`` of the run; None if they are equal."""
+    """Return the first difference between two values, or None."""
     found = first_difference(original, copy_tree(repeated))
     return Divergence(place, at_reset, *found) if found else None
-
-
-def _generators(env: CheckedEnv) -> dict[str, Any]:
-    """Return the random generators that are attributes of the innermost environment, by attribute name."""
-    kinds = (np.random.Generator, np.random.RandomState, random.Random)
-    attributes = getattr(env.unwrapped, "__dict__", {})
-    return {name: value for name, value in attributes.items() if isinstance(value, kinds)}
 
 
 def distinct(numbers: Iterable[float | None]) -> list[float]:
@@ -594,10 +540,7 @@ NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
     "reward": (lambda lab: REWARD in lab.functions, "there is no compute_reward"),
     "steps": (lambda lab: len(lab.steps) > 0, "no step was taken"),
     "batches": (lambda lab: lab.info_form(REWARD) is not None, "compute_reward does not accept batches"),
-    "later": (
-        lambda lab: bool(lab.later_results(REWARD)),
-        "compute_reward could not be called a second time",
-    ),
+    "later": (lambda lab: bool(lab.later_results(REWARD)), "compute_reward could not be called again"),
     "success": (lambda lab: any(lab.reached), "no success was seen in {steps} steps"),
     "sparse": (lambda lab: lab.is_sparse, "rewards do not take exactly two values"),
     "replica": (lambda lab: not lab.no_replica, "{lab.no_replica}"),
@@ -605,8 +548,5 @@ NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
 }
 """Needs of rules, by name: a function that tests the lab, and the reason if a need is not met."""
 
-REWARD_NEEDS = ("goals", "reward", "steps")
-"""Needs (keys of `NEEDS`) of the rules that judge rewards."""
-
-BATCH_NEEDS = (*REWARD_NEEDS, "batches")
-"""Needs (keys of `NEEDS`) of the rules that judge rewards of batches."""
+REWARD_NEEDS = ("goals", "reward", "steps")  # needs (keys of `NEEDS`) of the rules that judge rewards
+BATCH_NEEDS = (*REWARD_NEEDS, "batches")  # needs (keys of `NEEDS`) of the rules that judge rewards of batches

@@ -1,8 +1,4 @@
-"""Records of the calls of an environment: resets, steps, and the batches of a vector environment.
-
-`split_batches` converts the batches to episodes of single environments, so that the rules on such episodes
-can be applied to vector environments too.
-"""
+"""Records of the calls of an environment: resets, steps, and the batches of a vector environment."""
 
 from __future__ import annotations
 
@@ -128,7 +124,6 @@ class Rollout:
     cut_off: str = ""  # reason why the run stopped early, or an empty text
     ended_episodes: int = 0  # number of episodes that terminated or were truncated
     spaces_replaced: Sequence[str] = ()  # names of the space attributes that the environment replaced
-    list_infos: str = ""  # place of the first infos of a vector environment that are a list, or ''
     diverged: list[str] = field(default_factory=list)  # places of steps with a bad state of MuJoCo
 
     @property
@@ -175,15 +170,6 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
         copies, live = ({name: row[name] for name in STATE} for row in _rows(record, i, num_envs))
         rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live, row=i))
 
-    def add_step(i: int, step: StepRecord, *, is_last: bool) -> None:
-        copies, live = _rows(step, i, num_envs, is_last=is_last)
-        if copies["observation"] is None:
-            return  # reported by final-obs-missing
-        place_and_action = episodes[i], times[i], row_of(step.before, i), row_of(step.action, i)
-        live_action = row_of(step.live_action, i)
-        rollout.steps.append(StepRecord(*place_and_action, **copies, live_action=live_action, live=live))
-        times[i] += 1
-
     resets, episode = iter(batches.resets), -1  # index of an episode of the vector environment, see `_Runner`
     for step in batches.steps:
         while episode < step.episode:
@@ -199,7 +185,12 @@ def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollo
                 start_episode(i, step)  # in mode NEXT_STEP, the row of a reset is not a transition
                 continue
             resets_now = bool(ends[i]) and mode is AutoresetMode.SAME_STEP
-            add_step(i, step, is_last=resets_now)
+            copies, live = _rows(step, i, num_envs, is_last=resets_now)
+            if copies["observation"] is not None:  # else final-obs-missing reports it
+                copies |= {"live": live, "live_action": row_of(step.live_action, i)}
+                place_and_action = episodes[i], times[i], row_of(step.before, i), row_of(step.action, i)
+                rollout.steps.append(StepRecord(*place_and_action, **copies))
+                times[i] += 1
             if resets_now:
                 start_episode(i, step)
             ended[i] = ends[i] and mode is AutoresetMode.NEXT_STEP

@@ -1,9 +1,4 @@
-"""Replicas: other environments of the same kind as the one under test.
-
-A replica is made by the user's factory or, if this fails, from the environment's spec. With neither a factory
-nor a usable spec, a replica is a deep copy. The factory or the spec is not used before the end of the run,
-since a second connection to a robot can end the first connection.
-"""
+"""Replicas: other environments of the same kind as the one under test."""
 
 from __future__ import annotations
 
@@ -18,32 +13,27 @@ import gymnasium as gym
 from her_wrappers.checker.comparing import owns_resources
 from her_wrappers.goals.interface import env_spec
 
+# A gymnasium Env or VectorEnv. The alias is Any, since the classes annotate the same methods differently.
 CheckedEnv: TypeAlias = Any
-"""A gymnasium Env or VectorEnv. The alias is Any, since the classes annotate the same methods differently."""
-
 Factory: TypeAlias = Callable[[], CheckedEnv]
 
 
 class Replicas:
     """Makes replicas of an environment, and closes them when the ``with`` block ends.
 
-    ``factory`` is the user's function that made ``env``, or None. Without it, the constructor copies ``env``,
-    which must be unused, in case the spec cannot make replicas.
+    They are made by the user's factory, else from the spec of ``env``, else by deep copies of ``env``, which
+    must be unused. The factory or the spec is not used before the end of the run, since a second connection
+    to a robot can end the first connection.
     """
 
-    def __init__(self, env: CheckedEnv, factory: Factory | None, *, enabled: bool = True) -> None:
-        self.absence = "no second environment of this kind could be made"
-        if not enabled:
-            self.absence = "replicas=False: no second environment was made"
+    def __init__(self, env: CheckedEnv, factory: Factory | None) -> None:
         self._made: list[CheckedEnv] = []
-        self._env, self._given, self._enabled = env, factory, enabled
-        self._copies_factory = _from_copy(env) if enabled and factory is None else None
+        self._env, self._given = env, factory
+        self._copy = _from_copy(env) if factory is None else None
 
     @cached_property
     def _factory(self) -> Factory | None:
         """The user's factory, or else one based on the environment's spec; None if neither can be used."""
-        if not self._enabled:
-            return None
         return _valid_factory(self._given, self._env) or _valid_factory(_from_spec(self._env), self._env)
 
     @property
@@ -54,12 +44,12 @@ class Replicas:
     @property
     def can_be_made(self) -> bool:
         """Whether there is a way to make replicas."""
-        return (self._factory or self._copies_factory) is not None
+        return (self._factory or self._copy) is not None
 
     def make(self) -> CheckedEnv:
         """Return a new replica; call this only if replicas `can_be_made`."""
-        factory = self._factory or self._copies_factory
-        self._made.append(factory() if factory else None)
+        make = self._factory or self._copy
+        self._made.append(make() if make else None)
         return self._made[-1]
 
     def __enter__(self) -> Replicas:
@@ -92,9 +82,13 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
         return None
     if replica is env:
         return None
-    has_same_layers = [type(layer) for layer in layers(replica)] == [type(layer) for layer in layers(env)]
+    # Types are compared by name, since a factory may define its classes in each call.
+    names = [
+        [f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers(each)]
+        for each in (replica, env)
+    ]
     close_safely(replica)
-    return factory if has_same_layers else None
+    return factory if names[0] == names[1] else None
 
 
 def _from_spec(env: CheckedEnv) -> Factory | None:

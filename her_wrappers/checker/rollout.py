@@ -1,18 +1,13 @@
-"""The run of an environment within a budget of steps, with three policies that search for successes.
-
-One policy takes random actions, one repeats each action for some steps, and one steers by a linear model.
-They respect action masks. If the user has passed a policy, all actions are those of this policy.
-"""
+"""The run of an environment within a budget of steps, with three policies that search for successes."""
 
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -22,14 +17,16 @@ from gymnasium.vector import AutoresetMode
 from her_wrappers.checker.comparing import to_arrays
 from her_wrappers.checker.goal_calls import flat
 from her_wrappers.checker.records import (
+    OUTCOME,
     FailedCall,
     ResetRecord,
     Rollout,
     StepRecord,
     ended_rows,
+    row_of,
     wrong_shapes,
 )
-from her_wrappers.data.infos import final_observations, info_columns
+from her_wrappers.data.infos import final_observations
 from her_wrappers.data.trees import copy_tree, leaf_arrays
 from her_wrappers.goals.action_masks import valid_action
 from her_wrappers.goals.autoreset import declared_mode
@@ -37,19 +34,11 @@ from her_wrappers.support.arguments import require_function
 from her_wrappers.support.policies import PolicyError, choose_action
 
 Policy: TypeAlias = Callable[[Any], Any]
-Record = TypeVar("Record", ResetRecord, StepRecord)
 
-MAX_ROLLOUT_BYTES = 2**30
-"""A run stops early if its observations, such as images, and their copies need more bytes than this."""
-
-SHORT_EPISODES, SHORT_STEPS = 3, 10
-"""Number and length of the first episodes, which are short so that replays contain resets."""
-
-MAX_GOAL_SIZE = 64
-"""Largest number of values of a goal for steering; the model is slow for larger goals, such as images."""
-
-MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)
-"""Errors that the model of the steering policy can raise for the observations of a faulty environment."""
+MAX_ROLLOUT_BYTES = 2**30  # a run stops early if its observations and their copies need more bytes
+SHORT_EPISODES, SHORT_STEPS = 3, 10  # the first episodes are short so that replays contain resets
+MAX_GOAL_SIZE = 64  # most values of a goal for steering; the model is slow for larger goals
+MODEL_ERRORS = (IndexError, KeyError, TypeError, ValueError, np.linalg.LinAlgError)  # for faulty observations
 
 
 @dataclass(frozen=True)
@@ -68,8 +57,7 @@ class Budget:
         if self.policy is not None:
             require_function("policy", self.policy, "an observation")
         limit = self.max_seconds
-        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
-        if limit is not None and not (is_number and 0 < limit < math.inf):
+        if limit is not None and not (isinstance(limit, int | float) and 0 < limit < math.inf):
             raise ValueError(f"max_seconds must be a positive number of seconds or None, got {limit!r}")
 
 
@@ -88,8 +76,8 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
         else:
             runner.run(random, total - 2 * (total // 4))
             runner.run(repeating_policy(env.action_space, rng), total // 4)
-            steps = [] if num_envs else runner.rollout.steps
-            runner.run(steering_policy(steps, env.action_space, rng, random), total // 4)
+            steer = steering_policy if num_envs is None else _rows_steering_policy
+            runner.run(steer(runner.rollout.steps, env.action_space, rng, random), total // 4)
     except PolicyError as error:
         runner.rollout.policy_error, runner.rollout.cut_off = error, str(error)
     except _StoppedRunError:
@@ -112,7 +100,7 @@ class _Runner:
         self._env, self._budget, self._num_envs = env, budget, num_envs
         self._seed: int | None = budget.seed
         self._episode_cap = max(1, int(budget.episode_share * budget.max_steps) // (num_envs or 1))
-        self._deadline = None if budget.max_seconds is None else time.monotonic() + budget.max_seconds
+        self._deadline = time.monotonic() + (budget.max_seconds or math.inf)
         self._bytes_left = MAX_ROLLOUT_BYTES
         self._rng = np.random.default_rng(budget.seed)
 
@@ -139,10 +127,9 @@ class _Runner:
                 last = self._reset({"reset_mask": ended})
         return limit
 
-    def _require_all_rows(self, record: Record) -> Record:
+    def _require_all_rows(self, record: ResetRecord | StepRecord) -> None:
         if self._num_envs is not None and any(wrong_shapes(record, self._num_envs)):
             raise _StoppedRunError  # GE603 reports the missing rows
-        return record
 
     def _reset(self, options: dict[str, Any] | None = None) -> ResetRecord:
         episode = len(self.rollout.resets)
@@ -153,12 +140,13 @@ class _Runner:
         returned = self._call(f"episode {episode}", "reset", lambda: call_reset(self._env, seed, options))
         record = ResetRecord.of(episode, seed, options, returned)
         self.rollout.resets.append(record)
-        return self._require_all_rows(record)
+        self._require_all_rows(record)
+        return record
 
     def _step(self, t: int, before: Any, action: Any) -> StepRecord:
         episode = len(self.rollout.resets) - 1
         passed, place = copy_tree(action), f"episode {episode}, step {t}"
-        returned = self._call(place, "step", lambda: self._validated(call_step(self._env, passed)))
+        returned = self._call(place, "step", lambda: call_step(self._env, passed))
         step = StepRecord.of((episode, t), before, to_arrays(action), to_arrays(passed), returned)
         self.rollout.steps.append(step)
         if has_diverged(self._env):
@@ -167,36 +155,30 @@ class _Runner:
         self._bytes_left -= 2 * sum(getattr(leaf, "nbytes", 0) for leaf in leaf_arrays(step.observation))
         if self._bytes_left < 0:
             self.rollout.cut_off = f"the observations need more than {MAX_ROLLOUT_BYTES >> 20} MiB"
-        elif self._deadline is not None and time.monotonic() > self._deadline:
+        elif time.monotonic() > self._deadline:
             self.rollout.cut_off = "max_seconds has passed"
         if self.rollout.cut_off:
             raise _StoppedRunError
-        return self._require_all_rows(step)
-
-    def _validated(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the five values of a step, or raise TypeError if a flag or the infos have a wrong type."""
-        if self._num_envs is not None:
-            if not isinstance(values[-1], dict | list | tuple):
-                raise TypeError(f"step() must return infos as a dict, got {type(values[-1]).__name__}")
-            return values
-        for name, flag in zip(("terminated", "truncated"), values[2:4], strict=True):
-            if np.size(flag) != 1:
-                raise TypeError(f"the value {name!r} of step() must be a single bool, got {flag!r}")
-        return values
+        self._require_all_rows(step)
+        return step
 
     def _call(self, place: str, name: str, function: Callable[[], Any]) -> Any:
         try:
-            *values, infos = function()
-            if self._num_envs is not None and isinstance(infos, list | tuple):  # recorders accept these, too
-                self.rollout.list_infos = self.rollout.list_infos or place
-                keys = list(dict.fromkeys(itertools.chain.from_iterable(infos)))
-                infos = dict(info_columns(infos, self._num_envs, keys))
-                for key in keys if "final_obs" in infos else ():  # infos of a last state are not of a reset
-                    infos[f"_{key}"] = infos[f"_{key}"] & ~infos["_final_obs"]
+            return self._validated(*function())
         except Exception as error:
             self.rollout.failure = FailedCall(place, f"{name}()", error)
             raise _StoppedRunError from error
-        return *values, infos
+
+    def _validated(self, *values: Any) -> Any:
+        """Return the values of ``reset`` or ``step``; raise TypeError if flags or infos have a wrong type."""
+        if self._num_envs is not None and not isinstance(values[-1], dict):
+            got = type(values[-1]).__name__
+            raise TypeError(f"infos must be a dict of arrays, got {got}; merge the infos key by key")
+        flags = zip(OUTCOME[1:], values[2:4], strict=True) if len(values) == 5 else ()
+        for name, flag in flags if self._num_envs is None else ():
+            if np.size(flag) != 1:
+                raise TypeError(f"the value {name!r} of step() must be a single bool, got {flag!r}")
+        return values
 
 
 def has_diverged(env: Any) -> bool:
@@ -223,13 +205,10 @@ def random_policy(space: spaces.Space[Any], seed: int) -> Policy:
 
 
 def walk(
-    env: Any, policy: Policy | None, seed: int, *, options: Any = None, seeds_reset: bool = True
+    env: Any, budget: Budget, offset: int = 0, *, options: Any = None, seeds_reset: bool = True
 ) -> Iterator[Any]:
-    """Run episodes without end; yield (t, observation, info, has_ended) after each reset and step.
-
-    The step number t is 0 after a reset. Actions are those of ``policy`` or, if it is None, random. The first
-    reset gets ``options`` and, if ``seeds_reset`` is True, the seed.
-    """
+    """Run episodes without end; yield (t, observation, info, has_ended) after each reset (t=0) and step."""
+    seed, policy = budget.seed + offset, budget.policy
     random, rng = random_policy(env.action_space, seed), np.random.default_rng(seed)
     observation, info = call_reset(env, seed if seeds_reset else None, options)
     while True:
@@ -263,11 +242,7 @@ def repeating_policy(space: spaces.Space[Any], rng: np.random.Generator) -> Poli
 def steering_policy(
     steps: Sequence[StepRecord], space: spaces.Space[Any], rng: np.random.Generator, fallback: Policy
 ) -> Policy:
-    """Return a policy that steers to the goal by a linear model of the effect of actions on achieved goals.
-
-    One action in ten is random, so that the policy does not get stuck. Where the model gives no valid action,
-    or cannot be fitted to ``steps``, ``fallback`` chooses the actions.
-    """
+    """Return a policy that steers to the goal by a linear model, or ``fallback`` if the model fails."""
     fit = {spaces.Box: _fit_box, spaces.Discrete: _fit_discrete}.get(type(space))
     try:
         goals = [flat(step.before["achieved_goal"]) for step in steps]
@@ -281,7 +256,7 @@ def steering_policy(
     explore = random_policy(space, int(rng.integers(2**31)))
 
     def policy(observation: Any) -> Any:
-        if rng.random() < 0.1:
+        if rng.random() < 0.1:  # else the policy could get stuck
             return explore(observation)
         try:
             action = steer(flat(observation["achieved_goal"]), flat(observation["desired_goal"]))
@@ -291,6 +266,30 @@ def steering_policy(
         return action if np.isfinite(action).all() and space.contains(action) else fallback(observation)
 
     return policy
+
+
+def _rows_steering_policy(
+    steps: Sequence[StepRecord], space: spaces.Space[Any], rng: np.random.Generator, fallback: Policy
+) -> Policy:
+    """Return `steering_policy` for each row of a vector environment, or ``fallback`` without a Box."""
+    if not isinstance(space, spaces.Box):
+        return fallback
+    try:
+        rows = [
+            replace(
+                step,
+                before=row_of(step.before, i),
+                observation=row_of(step.observation, i),
+                action=step.action[i],
+            )
+            for step in steps
+            for i in np.flatnonzero(~ended_rows(step)).tolist()
+        ]
+    except MODEL_ERRORS:
+        return fallback
+    single = spaces.Box(space.low[0], space.high[0], dtype=space.dtype)
+    policy = steering_policy(rows, single, rng, random_policy(single, int(rng.integers(2**31))))
+    return lambda observation: np.stack([policy(row_of(observation, i)) for i in range(len(space.low))])
 
 
 def _fit_box(space: Any, actions: np.ndarray, goals_before: np.ndarray, goal_changes: np.ndarray) -> Any:

@@ -1,8 +1,4 @@
-"""The rules, in one file for each topic; importing this package adds them to `GOAL_ENV_RULES`.
-
-To add a rule, write a generator of `Violation` with the decorator `rule`, and a faulty environment for the
-tests.
-"""
+"""The rules, in one file for each topic; importing this package adds them to `GOAL_ENV_RULES`."""
 
 from her_wrappers.checker.lab import GOAL_ENV_RULES
 from her_wrappers.checker.rules import (  # noqa: F401 - each module adds its rules

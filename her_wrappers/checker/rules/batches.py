@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -15,16 +14,13 @@ from her_wrappers.checker.comparing import ABSOLUTE, RELATIVE, close, share_memo
 from her_wrappers.checker.goal_calls import INFO_FORMS, distance, extreme_pairs, leaves
 from her_wrappers.checker.lab import BATCH_NEEDS, REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.data.trees import Tree, copy_tree, map_tree
+from her_wrappers.goals.interface import find_function
 from her_wrappers.rules import Violation
 
 SINGLE_FORMS = ("the step's info for one goal", "an empty dict for one goal")
-REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])
-"""Forms of the info argument that environments and replay buffers use."""
-
+REQUIRED_FORMS = (*SINGLE_FORMS, *INFO_FORMS[:3])  # which environments and replay buffers use
 ARRAY = INFO_FORMS[2]
-
-REPEATED_CALLS, REPEATED_SIZE = 4, 3
-"""Number and size of the batches that are computed in succession, to detect a shared output array."""
+REPEATED_CALLS, REPEATED_SIZE = 4, 3  # batches in succession, to detect a shared output array
 
 
 @rule(
@@ -68,18 +64,16 @@ def reward_batch_shape(lab: Lab) -> Iterator[Violation]:
 )
 def reward_batch_value(lab: Lab) -> Iterator[Violation]:
     """The rewards of a batch of goals differ from the rewards of the same goals one by one."""
+    numbers = [result.number for result in lab.pair_results(REWARD)]
+    single = np.array([np.nan if number is None else number for number in numbers])
     for rows, result in lab.batch_results(REWARD):
         if result.shape != (len(rows),) or result.numbers is None:
             continue
-        for i, row in enumerate(rows):
-            single = lab.pair_results(REWARD)[row].number
-            if single is not None and not close(result.numbers[i], single):
-                yield _batch_value(result.numbers[i], single, i, len(rows))
-
-
-def _batch_value(in_batch: float, alone: float, row: int, size: int) -> Violation:
-    message = f"the reward is {show(in_batch)} in the batch, but {show(alone)} for this pair of goals alone"
-    return Violation(message, f"row {row} of {size} relabeled goals")
+        alone = single[rows]
+        wrong = ~np.isclose(result.numbers, alone, RELATIVE, ABSOLUTE) & ~np.isnan(alone)
+        for i in np.flatnonzero(wrong).tolist()[:1]:
+            values = f"{show(result.numbers[i])} in the batch, but {show(alone[i])} for this pair of goals"
+            yield Violation(f"the reward is {values} alone", f"row {i} of {len(rows)} relabeled goals")
 
 
 @rule(
@@ -115,10 +109,8 @@ def reward_small_shape(lab: Lab) -> Iterator[Violation]:
     severity="warning",
     fix="use defaults for keys that are missing in info, and accept a list or an array of dicts for a batch",
     needs=REWARD_NEEDS,
-    wrong='return -distance - info["cost"]',
-    right="""
-rows = [info] if isinstance(info, dict) else info
-return -distance - np.array([row.get("cost", 0.0) for row in rows]).reshape(distance.shape)""",
+    wrong='costs = info["cost"]',
+    right='costs = [row.get("cost", 0.0) for row in ([info] if isinstance(info, dict) else info)]',
 )
 def reward_needs_info(lab: Lab) -> Iterator[Violation]:
     """A goal function raises or loses values for a form of the info argument that replay buffers use."""
@@ -173,16 +165,16 @@ def self_goal_not_success(lab: Lab) -> Iterator[Violation]:
     severity="warning",
     fix="compute the reward that reward_type names, and raise ValueError for unknown names",
     needs=REWARD_NEEDS,
-    wrong="""
-if self.reward_type == "dense":
-    return -distance  # and None for all other values""",
+    wrong='return -distance if self.reward_type == "dense" else None',
     right="""
 if reward_type not in ("sparse", "dense"):
     raise ValueError(f"unknown reward_type {reward_type!r}")""",
 )
 def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
     """Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type."""
-    kind, count = lab.reward_type, len(lab.reward_values)
+    kind, count = None, len(lab.reward_values)
+    with contextlib.suppress(ValueError):  # the lookup of a wrapper raised
+        kind = find_function(lab.env, "reward_type") if lab.batches is None else None
     if not isinstance(kind, str):
         return
     if kind == "sparse" and count > 2:
@@ -190,20 +182,18 @@ def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
     distances = [distance(pair.achieved, pair.desired) for pair in lab.pairs]
     if kind == "dense" and count <= 2 and len(np.unique(np.round(distances, 6))) > 4:
         yield Violation("reward_type is 'dense', but rewards take at most two values")
-    if lab.on_replica(partial(_is_none_for_unknown_type, lab)):
+
+    def is_none_for_unknown_type(replica: Any) -> bool:
+        if hasattr(replica.unwrapped, "reward_type") and lab.pairs:
+            pair = copy_tree((lab.pairs[0].achieved, lab.pairs[0].desired, lab.pairs[0].info))
+            with contextlib.suppress(Exception):  # an exception is the right reaction
+                replica.unwrapped.reward_type = "unknown"
+                return replica.get_wrapper_attr(REWARD)(*pair) is None
+        return False
+
+    if lab.on_replica(is_none_for_unknown_type):
         message = "compute_reward returns None for an unknown reward_type"
         yield Violation(message, subject="unknown reward_type")
-
-
-def _is_none_for_unknown_type(lab: Lab, replica: Any) -> bool:
-    if not hasattr(replica.unwrapped, "reward_type") or not lab.pairs:
-        return False
-    pair = lab.pairs[0]
-    with contextlib.suppress(Exception):  # an exception is the right reaction
-        replica.unwrapped.reward_type = "unknown"
-        function = replica.get_wrapper_attr(REWARD)
-        return function(*copy_tree((pair.achieved, pair.desired, pair.info))) is None
-    return False
 
 
 @rule(
@@ -218,40 +208,19 @@ def integer_goal_overflow(lab: Lab) -> Iterator[Violation]:
     kinds = {leaf.dtype.kind for pair in lab.pairs[:1] for leaf in leaves(pair.achieved)}
     if not kinds & {"i", "u"}:
         return
+
+    def as_int64(goal: Any) -> Any:  # the other arrays of a Dict goal are unchanged
+        return map_tree(lambda leaf: np.int64(leaf) if np.asarray(leaf).dtype.kind in "iu" else leaf, goal)
+
     pairs = [*lab.pairs, *extreme_pairs(lab.steps)]
     for name, pair in product(lab.functions, pairs):
         result = lab.call(name, pair.achieved, pair.desired, pair.info)
-        wide = lab.call(name, _as_int64(pair.achieved), _as_int64(pair.desired), pair.info)
+        wide = lab.call(name, as_int64(pair.achieved), as_int64(pair.desired), pair.info)
         if result.number is not None and wide.number is not None and not close(result.number, wide.number):
             dtypes = {str(leaf.dtype) for leaf in leaves(pair.achieved) if leaf.dtype.kind in "iu"}
             narrow = " and ".join(sorted(dtypes - {"int64"}))
             values = f"{show(result.value)} for {narrow} goals, but {show(wide.value)} for the same"
             yield Violation(f"{name} returns {values} goals as int64")
-
-
-def _as_int64(goal: Any) -> Any:
-    """Return a goal with its integer arrays cast to int64; the other arrays of a Dict goal are unchanged."""
-    return map_tree(lambda leaf: np.int64(leaf) if np.asarray(leaf).dtype.kind in "iu" else leaf, goal)
-
-
-@rule(
-    "GE119",
-    fix="compute each row in the same way for every batch size",
-    needs=BATCH_NEEDS,
-    wrong="return np.where(np.arange(len(distance)) < 100, -distance, 0)",
-    right="return -distance",
-)
-def reward_batch_size(lab: Lab) -> Iterator[Violation]:
-    """For large batches, compute_reward raises or returns other rewards than for single goals."""
-    numbers = [result.number for result in lab.pair_results(REWARD)]
-    single = np.array([np.nan if number is None else number for number in numbers])
-    for rows, result in lab.large_batch_results(REWARD):
-        if result.shape != (len(rows),) or result.numbers is None:
-            yield Violation(f"for {len(rows)} goals, compute_reward {result.shape_outcome}")
-            continue
-        wrong = ~np.isclose(result.numbers, single[rows], RELATIVE, ABSOLUTE, equal_nan=True)
-        for i in np.flatnonzero(wrong & ~np.isnan(single[rows]))[:1]:
-            yield _batch_value(result.numbers[i], single[rows][i], int(i), len(rows))
 
 
 @rule(
@@ -287,11 +256,9 @@ def _read_only_view(space: Any, goals: Tree) -> Any:
     """Copy goals into arrays that are read-only and not contiguous."""
 
     def view(leaf: np.ndarray) -> Any:
-        fields = [("before", leaf.dtype), ("goal", leaf.dtype, leaf.shape[1:]), ("after", leaf.dtype)]
-        records = np.zeros(len(leaf), np.dtype(fields))
-        records["goal"] = leaf
-        records.flags.writeable = False
-        return records["goal"]
+        rows = np.repeat(leaf, 2, axis=0)[::2]
+        rows.flags.writeable = False
+        return rows
 
     return map_tree(view, _in_order(space, goals))
 

@@ -7,10 +7,12 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, product
+from functools import partial
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from her_wrappers.checker.comparing import (
     arrays_in,
@@ -26,7 +28,7 @@ from her_wrappers.checker.goal_calls import distance, flat, stack
 from her_wrappers.checker.lab import MAX_STATES, Lab, compare_reset, memoized, rule
 from her_wrappers.checker.records import STATE, ResetRecord, StepRecord, spread
 from her_wrappers.checker.replicas import CheckedEnv
-from her_wrappers.checker.rollout import call_reset, call_step
+from her_wrappers.checker.rollout import call_reset, call_step, random_policy, walk
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.goals.in_observation import (
     find_goal_in_observation,
@@ -37,41 +39,21 @@ from her_wrappers.goals.in_observation import (
 from her_wrappers.goals.interface import OBSERVATION_KEYS
 from her_wrappers.rules import Violation
 
-JUMP = 2
-"""First steps are not judged if they change an observed value this many times more than all later steps."""
-
-MAX_RECORDS = 30
-"""Number of resets and steps whose memory is compared, since sharing shows in the first steps."""
-
-MAX_SIZE = 64
-"""Largest number of values of an observation, and of the goal that is predicted from the observation."""
-
-MIN_LOST, MAX_LOST = 3, 10
-"""Smallest number of episodes with jumps to a placeholder that are reported, and most steps in a jump."""
-
+JUMP = 2  # first steps are not judged if they change a value this many times more than all later steps
+MAX_RECORDS = 30  # resets and steps whose memory is compared, since sharing shows in the first steps
+MAX_SIZE = 64  # most values of an observation, and of the goal that is predicted from it
+MIN_LOST, MAX_LOST = 3, 10  # least episodes with jumps to a placeholder, and most steps in a jump
+# Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
+# errors, since MuJoCo's positions are one substep older than the joints.
 STALE = 0.05
-"""Smallest error of a stale goal, as a share of the spread of goals. Goals that are not stale can have small
-errors, since MuJoCo's positions are one substep older than the joints."""
-
-SAME = 1 - 1e-9
-"""A goal and a value of the observation with a larger correlation are the same, perhaps in other units."""
-
-MAX_FITTED = 400
-"""Number of steps that are compared to find late goals; half of them fit functions, the others test these."""
-
+SAME = 1 - 1e-9  # a goal and a value with a larger correlation are the same, perhaps in other units
+MIN_FIRST_STEPS, OFTEN = 5, 0.9  # first steps, and the share of later ones, that show a late picture
+MAX_FITTED = 400  # steps that are compared to find late goals; half of them fit functions
+# Goals are late if a function of the observation of the same state has a larger error (median square) than
+# `EXACT` times the mean squared move of the goal, and one of the state before has less than `LATE` of it.
 EXACT, LATE = 0.01, 0.1
-"""Goals are late if a function of the observation of the same state has a larger error than `EXACT`, and one
-of the state before has less than `LATE` of this error. Errors are medians of squared differences; `EXACT` is
-a share of the mean of the squared moves of the goal in a step."""
-
-HELD, MIN_HELD = 0.05, 10
-"""Smallest share and number of steps with a held achieved goal, though the observation shows a move."""
-
-MIN_RESETS = 20
-"""Number of resets from which hidden goals are searched; with fewer, the environment is reset again."""
-
-GOAL_IS_LATE = "the achieved goal follows from the observation before the step, not from the one after it"
-OBSERVATION_IS_LATE = "the observation after a step belongs to the achieved goal before the step"
+HELD, MIN_HELD = 0.05, 10  # least share and number of steps with a held goal, though it should move
+MIN_RESETS = 20  # needed to search hidden goals; with fewer, the environment is reset again
 
 
 @rule(
@@ -122,16 +104,11 @@ def shared_memory(lab: Lab) -> Iterator[Violation]:
                 yield _shares(key, "the previous observation", record.place)
         earlier = arrays
     for step in lab.steps[:MAX_RECORDS]:
-        yield from _shared_action(step)
-
-
-def _shared_action(step: StepRecord) -> Iterator[Violation]:
-    if not identical(step.action, step.live_action):
-        message = f"step() changed the action {show(step.action)} to {show(step.live_action)}"
-        yield Violation(message, step.place, "action")
-    if isinstance(step.live_action, np.ndarray):
+        if not identical(step.action, step.live_action):
+            message = f"step() changed the action {show(step.action)} to {show(step.live_action)}"
+            yield Violation(message, step.place, "action")
         for key, array in arrays_in({name: step.live[name] for name in STATE}):
-            if share_memory(array, step.live_action):
+            if isinstance(step.live_action, np.ndarray) and share_memory(array, step.live_action):
                 yield _shares(key, "the action", step.place)
 
 
@@ -188,10 +165,7 @@ def goal_in_observation(lab: Lab) -> Iterator[Violation]:
 
 
 def _search(lab: Lab, find: Callable[..., str | None], further: Sequence[Any] = ()) -> str | None:
-    """Return ``find(observations, episodes)`` for recorded states, or None if the observations are faulty.
-
-    ``further`` are observations of further resets.
-    """
+    """Return ``find(observations, episodes)`` for recorded states and the observations of further resets."""
     chosen: list[ResetRecord | StepRecord] = list(spread(lab.rollout.resets, MAX_STATES))
     chosen += spread(lab.steps, MAX_STATES)
     episodes = [record.episode for record in chosen]
@@ -223,7 +197,7 @@ def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
                 values = f"{show(value)}, but {show(other)} if another goal is desired{rest}"
                 # An action that is repeated until the goal is reached changes the last achieved goal only.
                 if (key == "observation" and len(changed) == 1) or (key == "achieved_goal" and not has_ended):
-                    effects.setdefault(key, Violation(f"{key}{path} is {values}", step.place))
+                    effects.setdefault(key, Violation(f"{path} is {values}", step.place))
 
     if lab.batches is None:
         lab.on_replica(experiment)
@@ -237,7 +211,7 @@ def _first_change(replica: CheckedEnv, own: Any, goal: Any, steps: list[StepReco
         for step in steps:
             observation, _, terminated, truncated, _ = call_step(env, copy_tree(step.action))
             expected = step.observation | {"desired_goal": goal}
-            found = {key: first_difference(expected[key], observation[key]) for key in expected}
+            found = {key: first_difference({key: expected[key]}, {key: observation[key]}) for key in expected}
             changed = {key: difference for key, difference in found.items() if difference}
             if "desired_goal" in changed or step.terminated or step.truncated:
                 break  # the goal was not set, or the episode ended
@@ -263,10 +237,8 @@ def _with_goal(env: CheckedEnv, own: Any, goal: Any) -> CheckedEnv:
     severity="warning",
     fix="let step() use the goal for reward, success and end only",
     needs=("replica", "steps", "goals"),
-    wrong="""
-if np.linalg.norm(self.position - self.goal) < 0.1:
-    self.position = self.goal.copy()  # a docking mechanism""",
-    right="if np.linalg.norm(self.position - self.goal) < 0.1:\n    success = True",
+    wrong="self.position = self.goal.copy() if distance < 0.1 else moved  # a docking mechanism",
+    right="success = distance < 0.1",
 )
 def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
     """The achieved goal depends on the desired goal, so relabeled transitions show what could not happen."""
@@ -283,8 +255,6 @@ def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
 )
 def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal jumps to one value and back, so relabeling would use goals that were not achieved."""
-    if not lab.moves:
-        return
     steps, moves = lab.steps, np.array(lab.moves)
     before, after = (
         np.array([hash((flat(each["achieved_goal"]) + 0.0).tobytes()) for each in group])  # -0.0 equals 0.0
@@ -316,13 +286,10 @@ def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     "GE305",
     fix="compute observation and goal after the state has changed, in reset() too: call mj_forward in MuJoCo",
     needs=("steps", "goals"),
-    wrong="""
-self.data.qpos[:] = self._draw_start()
-return self._observation(), {}""",
+    wrong="self.data.qpos[:] = self._draw_start()",
     right="""
 self.data.qpos[:] = self._draw_start()
-mujoco.mj_forward(self.model, self.data)
-return self._observation(), {}""",
+mujoco.mj_forward(self.model, self.data)""",
 )
 def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal and the rest of the observation belong to different states."""
@@ -333,13 +300,15 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
     keys = OBSERVATION_KEYS[:2]
     try:
         if not all(0 < flat(steps[0].before[key]).size <= MAX_SIZE for key in keys):
+            yield from _late_parts(lab)
             return
         (before, after), (goals, next_goals) = (
             np.array([[flat(observation[key]) for observation in group] for group in pairs], np.float64)
             for key in keys
         )
-    except (IndexError, KeyError, TypeError, ValueError):
-        return  # other rules report observations that are not arrays of one shape
+    except (IndexError, KeyError, TypeError, ValueError):  # a Dict, or wrong shapes, which other rules report
+        yield from _late_parts(lab)
+        return
     times, moves, changes = np.array([step.t for step in steps]), next_goals - goals, np.abs(after - before)
     scale, is_finite = next_goals.std(axis=0).max(initial=0), np.isfinite([moves.sum(), changes.sum()]).all()
     if not is_finite or scale == 0 or (times == 1).sum() < 3:
@@ -386,8 +355,32 @@ def stale_achieved_goal(lab: Lab) -> Iterator[Violation]:
         yield Violation(f"{message} of {len(stale)} episodes", place)
 
 
+def _late_parts(lab: Lab) -> Iterator[Violation]:
+    """Yield parts of the observation that stay the same in first steps in which the achieved goal moves."""
+    first: list[dict[str, Any]] = []
+    later: list[dict[str, Any]] = []
+    few = spread([i for i, step in enumerate(lab.steps) if step.t > 0] or [0], MAX_FITTED)
+    for step in [*(step for step in lab.steps if step.t == 0), *(lab.steps[i] for i in few)]:
+        found = differences(step.before, step.observation, close)
+        changed = {path: np.shape(value) for path, value, _ in found}
+        if any(path.startswith("achieved_goal") for path in changed):
+            changed = {
+                path: shape for path, shape in changed.items() if not path.startswith(OBSERVATION_KEYS[1:])
+            }
+            (later if step.t else first).append(changed)
+    if len(first) < MIN_FIRST_STEPS:
+        return
+    for path, shape in {path: shape for each in later for path, shape in each.items()}.items():
+        # If another part of this shape changes at once, this part may be its last value on purpose.
+        at_once = any(shape in each.values() for each in first)
+        if not at_once and np.mean([path in each for each in later]) > OFTEN:
+            text = f"{path} stays the same in the first step of all {len(first)} episodes in which"
+            yield Violation(f"{text} the achieved goal moves", f"episode {lab.steps[0].episode}, step 0")
+
+
 def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_goals: np.ndarray) -> str:
-    """Return `GOAL_IS_LATE`, `OBSERVATION_IS_LATE` or ""; the arguments are rows of steps."""
+    """Return whether goal or observation is late in a sentence, or ""; the arguments are rows of steps."""
+    goal_is_late = "the achieved goal follows from the observation before the step, not from the one after it"
     few, moves = spread(range(len(before)), MAX_FITTED), next_goals - goals
     exact = EXACT * float(np.square(moves).sum(axis=1).mean())
 
@@ -397,12 +390,14 @@ def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_go
     # With velocities, a late goal follows from both observations, but is a part of the earlier one only.
     moving = next_goals[:, moves.any(axis=0)]
     if _are_parts(moving, before).all() and not _are_parts(moving, after).any() and moving.size:
-        return GOAL_IS_LATE
+        return goal_is_late
     if (usual := error(after, next_goals)) <= exact or exact == 0:
         return ""
-    others = ((error(before, next_goals), GOAL_IS_LATE), (error(after, goals), OBSERVATION_IS_LATE))
-    least, late = min(others)
-    return late if least < LATE * usual else ""
+    of_goal, of_observation = error(before, next_goals), error(after, goals)
+    if min(of_goal, of_observation) >= LATE * usual:
+        return ""
+    observation_is_late = "the observation after a step belongs to the achieved goal before the step"
+    return goal_is_late if of_goal <= of_observation else observation_is_late
 
 
 def _are_parts(goals: np.ndarray, observed: np.ndarray) -> np.ndarray:
@@ -445,3 +440,47 @@ def simulation_diverges(lab: Lab) -> Iterator[Violation]:
     """MuJoCo found a bad state within a step, and set the simulation back to its initial state."""
     for place in lab.run.diverged:
         yield Violation("MuJoCo reported a bad position, velocity or acceleration", place)
+
+
+@rule(
+    "GE310",
+    severity="info",
+    fix="check the indices with which step() reads the action; leave out components without an effect",
+    needs=("replica",),
+    wrong="self.position += 0.05 * action[0]  # of two components",
+    right="self.position += 0.05 * action",
+)
+def unused_action(lab: Lab) -> Iterator[Violation]:
+    """A component of the action has no effect in several states, where other components have one."""
+    space = lab.env.action_space
+    if lab.batches is None and lab.budget.policy is None and isinstance(space, spaces.Box):
+        for i in sorted(lab.on_replica(partial(_unused_components, lab, space)) or ()):
+            text = "with other values of this component, the next two steps are the same"
+            yield Violation(text, subject=f"action[{i}] of {space.low.size} components")
+
+
+def _unused_components(lab: Lab, space: spaces.Box, env: CheckedEnv) -> set[int]:
+    """Return the components of the action on which two steps do not depend."""
+    sample, unused = random_policy(space, lab.budget.seed), set(range(space.low.size))
+
+    def two_steps(trial: int, action: np.ndarray) -> list[Any]:
+        """Return the results of two steps, without infos; [] if the episode ends before these steps."""
+        states = islice(walk(env, lab.budget, trial), 2 * trial + 1)
+        if any(has_ended for *_, has_ended in states):
+            return []
+        first = call_step(env, action.copy())[:4]
+        return [first] if first[2] or first[3] else [first, call_step(env, own.copy())[:4]]
+
+    judged = 0
+    for trial in range(5):
+        own = sample(None)
+        expected = two_steps(trial, own)
+        if first_difference(expected, two_steps(trial, own)):
+            return set()  # steps cannot be repeated, which another rule reports
+        judged += bool(expected)
+        for i in sorted(unused) if expected else ():
+            changed = own.copy()
+            changed.flat[i] = sample(None).flat[i]
+            if first_difference(expected, two_steps(trial, changed)):
+                unused.remove(i)
+    return unused if judged >= 3 and len(unused) < space.low.size else set()

@@ -12,31 +12,29 @@ import gymnasium as gym
 import numpy as np
 
 from her_wrappers.checker.comparing import close, show
-from her_wrappers.checker.goal_calls import ARGUMENTS, CallResult, Pair, between, flat, reward_number
+from her_wrappers.checker.goal_calls import (
+    ARGUMENTS,
+    CallResult,
+    Pair,
+    between,
+    distance,
+    flat,
+    reward_number,
+)
 from her_wrappers.checker.lab import REWARD, REWARD_NEEDS, Lab, rule
 from her_wrappers.checker.records import OUTCOME, Divergence, StepRecord, goals_of
 from her_wrappers.data.trees import try_as_array
 from her_wrappers.rules import Violation
 
-ROUNDING = 1e-3
-"""Differences up to this share of the largest reward count as rounding, such as to half precision."""
+ROUNDING = 1e-3  # rounding changes at most this share of the largest reward, as half precision does
+PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)  # usual periods of angles, also if they are normalized
 
-PERIODS = (2 * np.pi, np.pi, 360, 180, 2, 1)
-"""Usual periods of angles, also if they are normalized."""
-
-Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]
-"""Steps whose reward differs from the result of compute_reward."""
-
-NUDGE = 1e-2
-"""Achieved goals are moved by this share of the distance to the goal, to see if the reward changes."""
-
+Mismatches: TypeAlias = list[tuple[StepRecord, CallResult]]  # steps whose reward differs from compute_reward
+NUDGE = 1e-2  # achieved goals are moved by this share of the distance to the goal
+# To find components that wrap around: most components of a goal, least jumps from one end of the range to the
+# other, least share of states in its middle half, and a small distance for rewards, as a share of the range.
 MAX_COMPONENTS, MIN_JUMPS, MIN_BETWEEN, NEAR = 64, 3, 0.1, 0.01
-"""To find components that wrap around: largest number of components of a goal, smallest number of jumps from
-one end of the range to the other, smallest share of states in the middle half of this range, and a distance
-that is small for rewards, as a share of this range."""
-
-REPETITIONS = 4
-"""Number of immediate repetitions of a call; near a threshold, noise changes only half of the results."""
+REPETITIONS = 4  # near a threshold, noise changes only half of the results
 
 
 @rule(
@@ -44,12 +42,8 @@ REPETITIONS = 4
     fix="in step(), call compute_reward with the new achieved_goal; put other values that it needs into info",
     needs=REWARD_NEEDS,
     passive=True,
-    wrong="""
-reward = self.compute_reward(self._achieved_goal(), self.goal, {})
-self._move(action)""",
-    right="""
-self._move(action)
-reward = self.compute_reward(self._achieved_goal(), self.goal, {})""",
+    wrong="reward = self.compute_reward(self.position, self.goal, {})  # before self._move(action)",
+    right="reward = self.compute_reward(self.position, self.goal, {})  # after self._move(action)",
 )
 def reward_mismatch(lab: Lab) -> Iterator[Violation]:
     """The reward of a step differs from compute_reward for the goals and the info of that step."""
@@ -107,20 +101,29 @@ def _likely_cause(lab: Lab, mismatches: Mismatches) -> str:
     """Return the likely cause of differences between step() and compute_reward, or an empty text."""
     rewards = np.array([reward_number(step.reward) for step, _ in mismatches])
     computed = np.array([result.number for _, result in mismatches])
-    previous = [
-        lab.call(REWARD, step.before["achieved_goal"], step.observation["desired_goal"], step.info).number
-        for step, _ in mismatches[:10]
-    ]
-    if all(map(close, rewards[:10].tolist(), previous)):
+    before = (
+        (step, lab.call(REWARD, step.before["achieved_goal"], goals_of(step)[1], step.info).number)
+        for step in (*(step for step, _ in mismatches), *lab.steps)
+    )
+    if all(each is not None and close(reward_number(step.reward), each) for step, each in before):
         return "the reward of step() fits the previous achieved goal"
     if len(mismatches) < 2:
         return ""
-    if all(step.terminated or step.truncated for step, _ in mismatches):
+    is_end = all(step.terminated or step.truncated for step, _ in mismatches)
+    best = lab.success_reward
+    if is_end and (best is None or not all(close(number, best) for number in computed.tolist())):
         return "all are last steps of episodes, whose observation may be that of the next episode"
     matches = len(lab.steps) - len(mismatches)
     is_usual = [any(close(reward, value) for value in lab.reward_values) for reward in rewards.tolist()]
-    if lab.is_sparse and all(is_usual) and matches >= len(mismatches):
-        return f"step() may decide success by another threshold: {matches} rewards match"
+    if lab.is_sparse and best is not None and all(is_usual) and matches >= len(mismatches):
+        steps = [step for step in lab.steps if reward_number(step.reward) in lab.reward_values]
+        given = np.array([close(reward_number(step.reward), best) for step in steps])
+        own = np.array([distance(*goals_of(step)) for step in steps])
+        if given.any() and own[given].max() <= own[~given].min(initial=np.inf):
+            return f"step() may decide success by another threshold: {matches} rewards match"
+        both = len(set(rewards.tolist())) > 1
+        kind = "other goals than it returns" if both or not given.any() else "more than the goals"
+        return f"step() decides success by {kind}: {matches} rewards match"
     relations = {"offset": rewards - computed, "factor": rewards / computed}
     fits = [
         f"{name} {show(values[0])}"
@@ -150,19 +153,23 @@ def reward_mutates_input(lab: Lab) -> Iterator[Violation]:
 
 @rule(
     "GE110",
-    fix="use only the arguments, and desired_goal itself instead of values in info that depend on it",
+    fix="use only the arguments, and desired_goal itself instead of values in info that depend on it; return "
+    "time limits as truncated",
     needs=("later",),
     wrong="return -np.linalg.norm(achieved_goal - self.goal, axis=-1)",
     right="return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)",
 )
 def reward_depends_on_state(lab: Lab) -> Iterator[Violation]:
-    """compute_reward depends on state or on infos of the recorded goal, or ignores desired_goal."""
-    if change := lab.changed_result(REWARD):
-        yield Violation(change)
-    elif key := lab.info_of_recorded_goal(REWARD):
-        yield Violation(f"the reward changes with info[{key!r}], which depends on the recorded goal")
-    elif not lab.is_always_reached and _ignores_goal(lab):
-        yield Violation("the reward is the same for different desired goals")
+    """A goal function depends on state or on infos of the recorded goal, or ignores desired_goal."""
+    for name in lab.functions:
+        subject = "" if name == REWARD else name
+        if change := lab.changed_result(name):
+            yield Violation(change, subject=subject)
+        elif key := lab.info_of_recorded_goal(name):
+            message = f"{name} changes with info[{key!r}], which depends on the recorded goal"
+            yield Violation(message, subject=subject)
+        elif name == REWARD and not lab.is_always_reached and _ignores_goal(lab):
+            yield Violation("the reward is the same for different desired goals")
 
 
 def _ignores_goal(lab: Lab) -> bool:
@@ -263,20 +270,14 @@ def step_values_not_scalar(lab: Lab) -> Iterator[Violation]:
     severity="warning",
     fix="wrap the difference of angles into half a turn; for quaternions, use the absolute value of q @ p",
     needs=REWARD_NEEDS,
-    wrong="return -np.float64(abs(achieved_goal - desired_goal)[..., 0] > 0.1)  # of angles",
-    right="""
-difference = (achieved_goal - desired_goal + np.pi) % (2 * np.pi) - np.pi
-return -np.float64(abs(difference)[..., 0] > 0.1)""",
+    wrong="difference = achieved_goal - desired_goal  # of angles",
+    right="difference = (achieved_goal - desired_goal + np.pi) % (2 * np.pi) - np.pi",
 )
 def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
     """A goal component wraps around like an angle, or a quaternion changes sign, and rewards ignore this."""
     pairs = [(step.before["achieved_goal"], step.observation["achieved_goal"]) for step in lab.steps]
-    shapes = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}
-    if (
-        len(shapes) > 1
-        or not isinstance(pairs[0][0], np.ndarray)
-        or not 0 < pairs[0][0].size <= MAX_COMPONENTS
-    ):
+    shapes, goal = {(type(goal), np.shape(goal)) for pair in pairs for goal in pair}, pairs[0][0]
+    if len(shapes) > 1 or not isinstance(goal, np.ndarray) or not 0 < goal.size <= MAX_COMPONENTS:
         return
     before, after = np.array(pairs, np.float64).reshape(len(pairs), 2, -1).swapaxes(0, 1)
     low, high = (function([before, after], axis=(0, 1)) for function in (np.min, np.max))

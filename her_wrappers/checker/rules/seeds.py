@@ -10,20 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.comparing import close, differences, first_difference, show
+from her_wrappers.checker.comparing import close, differences, first_difference, identical, show
 from her_wrappers.checker.global_generators import get_global_states, seeded_generators, set_global_states
 from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
-from her_wrappers.checker.records import Divergence
+from her_wrappers.checker.records import Divergence, row_of, wrong_shapes
 from her_wrappers.checker.replicas import CheckedEnv
 from her_wrappers.checker.rollout import call_reset, walk
 from her_wrappers.data.trees import copy_tree
 from her_wrappers.rules import Violation
 
-MIN_STARTS = 3
-"""Smallest number of repeated starts that is not taken for a coincidence."""
-
-MAX_EPISODE_STEPS = 60
-"""Largest number of steps of an episode that is searched for calls that seed a global generator."""
+MIN_STARTS = 3  # smallest number of repeated starts that is not taken for a coincidence
+CAUSES = {
+    "dynamics": "step() draws from a generator that the seed does not set, or environments share a state",
+    "goal": "the goal is that of another episode, or drawn from a generator that the seed does not set",
+    "reset": "reset() uses a generator that the seed does not set, or keeps state of the last episode",
+}
+MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a global generator
 
 
 @rule(
@@ -35,31 +37,41 @@ MAX_EPISODE_STEPS = 60
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
-    causes = {
-        "dynamics": "step() draws from a generator that the seed does not set, or environments share a state",
-        "goal": "the goal is that of another episode, or drawn from a generator that the seed does not set",
-        "reset": "reset() uses a generator that the seed does not set, or keeps state of the last episode",
-    }
     if found := lab.first_divergence:
-        other = "a second environment with the same seed and actions"
-        yield _difference(found, other, causes[_subject(found)])
+        cause = "; ".join(lab.on_replica(partial(_global_draws, lab)) or ())
+        yield _difference(found, "a second environment with the same seed and actions", cause)
     elif found := lab.on_env(lambda env: compare_reset(lab.run.resets[0], env)):
-        yield _difference(found, "a second reset with the same seed", causes[_subject(found)])
+        yield _difference(found, "a second reset with the same seed")
     else:
         for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
             message = f"the info is {show(value)}, but {show(other)} for another state of global generators"
             yield Violation(message, subject=f"info {path}", severity="warning")
 
 
+def _global_draws(lab: Lab, env: CheckedEnv) -> list[str]:
+    """Return which calls draw from global generators, such as "reset() draws from numpy.random"."""
+    draws, states = [], walk(env, lab.budget)
+    for name in (
+        ("reset()", "step()") if lab.budget.policy is None else ("reset()",)
+    ):  # a policy may draw, too
+        before = get_global_states()
+        next(states)
+        after = get_global_states()
+        draws += [f"{name} draws from {each}" for each in before if before[each] != after.get(each)]
+    return draws
+
+
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return (path, value, other value) of each info that changes with the state of global generators."""
     initial, infos = get_global_states(), []
-    names = ("reset", "step") if lab.policy is None else ("reset",)  # a policy may use these generators
+    names = (
+        ("reset", "step") if lab.budget.policy is None else ("reset",)
+    )  # a policy may use these generators
     for is_other in (False, True, False, False):
         set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ
             random.random(), np.random.random()  # noqa: NPY002 - the state is restored
-        states = zip(names, walk(env, lab.policy, lab.seed), strict=False)
+        states = zip(names, walk(env, lab.budget), strict=False)
         infos.append({name: copy_tree(info) for name, (_, _, info, _) in states})
     set_global_states(initial)
     first, other, *same = infos
@@ -78,7 +90,7 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
     """After a reset with a seed, an environment that was used before differs from a new one."""
 
     def replay_after_use(replica: CheckedEnv) -> Divergence | None:
-        for _ in islice(walk(replica, lab.policy, lab.seed + 1), lab.replay_length + 1):
+        for _ in islice(walk(replica, lab.budget, 1), lab.replay_length + 1):
             pass  # with another seed, so that state of the first episode differs
         return lab.replay(replica)
 
@@ -96,25 +108,23 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
 )
 def options_ignore_seed(lab: Lab) -> Iterator[Violation]:
     """Two calls of reset with the same seed and options return different observations."""
-    if found := lab.on_replica(partial(_reset_twice_with_options, lab)):
+
+    def reset_twice(env: CheckedEnv) -> Divergence | None:
+        for options in [None, *lab.budget.reset_options, {}, {"no such option": 0}]:
+            try:
+                steps = walk(env, lab.budget, options=options)
+                first = copy_tree(next(steps)[1])
+                next(steps)
+                second = call_reset(env, lab.budget.seed, options)[0]
+            except Exception:  # an environment may reject options that it does not know
+                continue
+            if found := divergence(f"reset with options={options!r}", first, second, at_reset=True):
+                return None if options is None else found  # a difference without options is a case of GE401
+        return None
+
+    if found := lab.on_replica(reset_twice):
         cause = "the seed does not determine the reset with these options"
         yield _difference(found, "a second reset with the same seed and options", cause)
-
-
-def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
-    """Return the first difference between two resets with the same seed and options, or None."""
-    for options in [None, *lab.reset_options, {}, {"no such option": 0}]:
-        try:
-            steps = walk(env, lab.policy, lab.seed, options=options)
-            first = copy_tree(next(steps)[1])
-            next(steps)
-            second = call_reset(env, lab.seed, options)[0]
-        except Exception:  # an environment may reject options that it does not know
-            continue
-        found = divergence(f"reset with options={options!r}", first, second, at_reset=True)
-        if found:
-            return None if options is None else found  # a difference without options is a case of GE401
-    return None
 
 
 @rule(
@@ -126,65 +136,65 @@ def _reset_twice_with_options(lab: Lab, env: CheckedEnv) -> Divergence | None:
 )
 def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
     """The environment seeds a global random generator, so random numbers of other code repeat."""
-    for call, generator in lab.on_replica(partial(_find_global_seeding, lab)) or ():
-        yield Violation(f"this call seeds the global generator of {generator}", subject=call)
 
+    def find_calls(env: CheckedEnv) -> list[Violation]:
+        steps = walk(env, lab.budget)
 
-def _find_global_seeding(lab: Lab, env: CheckedEnv) -> list[tuple[str, str]]:
-    """Return the calls that seed a global generator, each with the name of the generator."""
-    steps = walk(env, lab.policy, lab.seed)
+        def begin_episode() -> None:
+            nonlocal steps
+            steps = walk(env, lab.budget)
+            next(steps)
 
-    def begin_episode() -> None:
-        nonlocal steps
-        steps = walk(env, lab.policy, lab.seed)
-        next(steps)
+        calls: dict[str, Callable[[], Any]] = {
+            "the constructor": lab.replica,
+            "reset()": lambda: env.reset(seed=lab.budget.seed),
+            "step()": lambda: any(has_ended for *_, has_ended in islice(steps, MAX_EPISODE_STEPS)),
+        }
+        for name in lab.functions if lab.pairs else ():
+            calls[f"{name}()"] = partial(lab.call_on, env, name, 0)
+        return [
+            Violation(f"this call seeds the global generator of {generator}", subject=name)
+            for name, call in calls.items()
+            for generator in seeded_generators(call, before=begin_episode)
+        ]
 
-    def run_episode() -> None:
-        any(has_ended for *_, has_ended in islice(steps, MAX_EPISODE_STEPS))
-
-    calls: dict[str, Callable[[], Any]] = {
-        "the constructor": lab.replica,
-        "reset()": lambda: env.reset(seed=lab.seed),
-        "step()": run_episode,
-    }
-    for name in lab.functions if lab.pairs else ():
-        calls[f"{name}()"] = partial(lab.call_on, env, name, 0)
-    return [
-        (name, generator)
-        for name, call in calls.items()
-        for generator in seeded_generators(call, before=begin_episode)
-    ]
+    yield from lab.on_replica(find_calls) or ()
 
 
 @rule(
     "GE405",
     severity="warning",
-    fix="pass the seed on as it is: super().reset(seed=seed) keeps the generator if seed is None",
+    fix="pass the seed on as it is: super().reset(seed=seed) keeps the generator if seed is None; give each "
+    "environment of a vector environment a seed of its own, such as seed + i",
     wrong="self.rng = np.random.default_rng(seed or 0)",
     right="super().reset(seed=seed)  # then draw from self.np_random",
 )
-def reset_repeats_episode(lab: Lab) -> Iterator[Violation]:
-    """reset() without a seed seeds the environment, so that all episodes, or those of a row, begin alike."""
-    resets = [each for each in lab.rollout.resets[lab.num_envs :] if not each.options]
-    rows = [[each.observation for each in resets if each.row == i] for i in range(lab.num_envs)]
-    if lab.other_start is None or len(resets) < MIN_STARTS + lab.num_envs:
+def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
+    """Episodes begin alike, since reset() without a seed seeds the environment, or all rows get one seed."""
+    if lab.other_start is None or not lab.run.resets:
         return
-    if any(first_difference(row[0], start) for row in rows for start in row[1:]):
+    first, count = lab.run.resets[0], lab.num_envs
+    depends_on_seed = first_difference(first.observation, lab.other_start)
+    if count > 1 and depends_on_seed and not any(wrong_shapes(first, count)):
+        starts = [row_of(first.observation, i) for i in range(count)]
+        if all(identical(starts[0], start) for start in starts):
+            message = f"reset(seed={first.seed}) started all {count} environments alike"
+            yield Violation(message, first.place, "rows")
+    resets = [each for each in lab.rollout.resets[count:] if not each.options]
+    rows = [[each.observation for each in resets if each.row == i] for i in range(count)]
+    differ = (first_difference(row[0], start) for row in rows for start in row[1:])
+    if len(resets) < MIN_STARTS + count or any(differ):
         return
     message = f"{len(resets)} episodes began like the one before, without a seed,"
-    if first_difference(lab.run.resets[0].observation, lab.other_start):
+    if depends_on_seed:
         yield Violation(f"{message} although the start depends on the seed")
     elif lab.new_generators:
         cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
         yield Violation(f"{message} {cause}")
 
 
-def _subject(found: Divergence) -> str:
-    if not found.at_reset:
-        return "dynamics"
-    return "goal" if found.path.startswith("desired_goal") else "reset"
-
-
-def _difference(found: Divergence, other: str, cause: str) -> Violation:
+def _difference(found: Divergence, other: str, cause: str = "") -> Violation:
+    is_goal = found.path.startswith("desired_goal")
+    subject = "dynamics" if not found.at_reset else "goal" if is_goal else "reset"
     values = f"{found.path} is {show(found.original)}, but {show(found.repeated)} in {other}"
-    return Violation(f"{values}; {cause}", found.place, _subject(found))
+    return Violation(f"{values}; {cause or CAUSES[subject]}", found.place, subject)

@@ -81,9 +81,7 @@ def missing_goal_key(lab: Lab) -> Iterator[Violation]:
     repair="AsGoalEnv",
     needs=("goals",),
     wrong="reward = -np.linalg.norm(self.position - self.goal)  # in step() only",
-    right="""
-def compute_reward(self, achieved_goal, desired_goal, info):
-    return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)""",
+    right="reward = self.compute_reward(self.position, self.goal, {})",
 )
 def no_compute_reward(lab: Lab) -> Iterator[Violation]:
     """get_wrapper_attr finds compute_reward neither in the environment nor in a wrapper."""

@@ -16,14 +16,9 @@ from her_wrappers.checker.records import StepRecord, goals_of, spread
 from her_wrappers.goals.success_flag import flag_name, flag_of
 from her_wrappers.rules import Severity, Violation
 
-MIN_CONTINUED = 50
-"""Number of other steps, all nearer to their goals than steps that terminate, that is no coincidence."""
-
-OUT_OF_REACH = 2
-"""Goals are out of reach at this multiple of the largest move of a step times the length of an episode."""
-
-MIN_EPISODES = 4
-"""Smallest number of episodes with the same kind of end that is not taken for a coincidence."""
+MIN_CONTINUED = 50  # other steps, all nearer to their goals than steps that terminate
+OUT_OF_REACH = 2  # times the largest move of a step times the length of an episode
+MIN_EPISODES = 4  # smallest number of episodes with the same kind of end that is not taken for a coincidence
 
 
 @rule(
@@ -126,7 +121,7 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
     if lab.is_always_reached:
         message = "all goals are reached, as if the threshold is in another unit than the goals"
         yield Violation(message, subject="threshold", severity="warning")
-    missed = zip(lab.distances, lab.reached, strict=False)
+    missed = zip(lab.distances, lab.reached, strict=True)
     far = min((each for each, reached in missed if not reached), default=math.inf)
     some = [step.observation["achieved_goal"] for step in spread(lab.steps, PAIR_STEPS)]
     pairs = list(itertools.combinations(some, 2))
@@ -148,7 +143,7 @@ def success_at_reset(lab: Lab) -> Iterator[Violation]:
 def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
     """Goals are so far away that no episode can reach them, as if they were in another unit."""
     starts = lab.rollout.resets
-    ways = [distance(*goals_of(each)) for each in starts] if lab.moves else []
+    ways = [distance(*goals_of(each)) for each in starts]
     reach = max(lab.moves, default=0) * max((step.t + 1 for step in lab.steps), default=0)
     far = sum(way > OUT_OF_REACH * reach for way in ways)
     # An object can be touched too seldom to judge.
@@ -164,10 +159,8 @@ def goal_out_of_reach(lab: Lab) -> Iterator[Violation]:
     fix="add compute_terminated(achieved_goal, desired_goal, info)",
     needs=(*REWARD_NEEDS, "success"),
     inconclusive_without=("ended",),
-    wrong="terminated = bool(distance < 0.05)  # without a method compute_terminated",
-    right="""
-def compute_terminated(self, achieved_goal, desired_goal, info):
-    return np.linalg.norm(achieved_goal - desired_goal, axis=-1) < 0.05""",
+    wrong="terminated = bool(distance < 0.05)",
+    right="terminated = bool(self.compute_terminated(achieved_goal, desired_goal, {}))",
 )
 def no_compute_terminated(lab: Lab) -> Iterator[Violation]:
     """A reached goal terminates the episode, but there is no compute_terminated for relabeled goals."""
@@ -228,27 +221,28 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
     fix="let compute_terminated return these terminations too, or end such episodes with truncated=True",
     needs=REWARD_NEEDS,
     inconclusive_without=("ended",),
-    wrong="terminated = reached or distance > 1.0  # lost",
-    right="""
-def compute_terminated(self, achieved_goal, desired_goal, info):
-    distance = np.linalg.norm(achieved_goal - desired_goal, axis=-1)
-    return (distance < 0.05) | (distance > 1.0)""",
+    wrong="return distance < 0.05  # but step() also terminates if distance > 1.0",
+    right="return (distance < 0.05) | (distance > 1.0)",
 )
 def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
     """Episodes terminate far from their goal, but compute_terminated does not return this."""
-    computed = [result.number for result in lab.step_results(TERMINATED)]
-    ended, others = [], []
-    for step, far, *known in itertools.zip_longest(lab.steps, lab.distances, lab.reached, computed):
-        if not step.terminated:
-            others.append(far)
-        elif not any(known):
-            ended.append((far, step))
+    failures, distances = _failures(lab), dict(zip(map(id, lab.steps), lab.distances, strict=True))
+    others = [distances[id(step)] for step in lab.steps if not step.terminated]
     different = {flat(record.observation["desired_goal"]).tobytes() for record in lab.rollout.resets}
-    if len(ended) >= MIN_EPISODES and len(others) >= MIN_CONTINUED and len(different) >= MIN_EPISODES:
-        least, step = min(ended, key=lambda each: each[0])
-        if least > max(others):
-            message = f"{len(ended)} episodes terminated without success, all farther from the desired goal"
-            yield Violation(f"{message} ({least:.3g} or more) than all other steps", step.place)
+    if min(len(failures), len(different)) >= MIN_EPISODES and len(others) >= MIN_CONTINUED:
+        nearest = min(failures, key=lambda step: distances[id(step)])
+        if (least := distances[id(nearest)]) > max(others):
+            message = (
+                f"{len(failures)} episodes terminated without success, all farther from the desired goal"
+            )
+            yield Violation(f"{message} ({least:.3g} or more) than all other steps", nearest.place)
+
+
+def _failures(lab: Lab) -> list[StepRecord]:
+    """Return the steps that terminated for no known reason: neither success nor compute_terminated."""
+    computed = [result.number for result in lab.step_results(TERMINATED)]
+    reasons = map(any, itertools.zip_longest(lab.reached, computed))
+    return [step for step, known in zip(lab.steps, reasons, strict=True) if step.terminated and not known]
 
 
 @rule(
@@ -262,12 +256,7 @@ def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
 )
 def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     """Time limits terminate episodes instead of truncating them, or success truncates them."""
-    computed = [result.number for result in lab.step_results(TERMINATED)]
-    failures = [
-        step
-        for step, *reasons in itertools.zip_longest(lab.steps, lab.reached, computed)
-        if step.terminated and not any(reasons)
-    ]
+    failures = _failures(lab)
     limit = max((step.t + 1 for step in lab.steps), default=0)
     if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
         message = f"{len(failures)} episodes terminated without success, all after exactly {limit} steps"
@@ -275,26 +264,6 @@ def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     early = [step for step in lab.successes if step.t + 1 < limit]
     if len(early) >= MIN_EPISODES and all(step.truncated and not step.terminated for step in early):
         yield Violation("success truncates episodes, instead of terminating them", early[0].place, "success")
-
-
-@rule(
-    "GE209",
-    fix="use only the goals; return time limits as truncated, and other reasons from step()",
-    needs=("replica", *REWARD_NEEDS),
-    wrong="return self._is_reached(achieved_goal, desired_goal) | (self.elapsed >= self.horizon)",
-    right="return self._is_reached(achieved_goal, desired_goal)",
-)
-def terminated_depends_on_state(lab: Lab) -> Iterator[Violation]:
-    """compute_terminated later returns other values for the same arguments.
-
-    It depends on the state of the environment, or reads the success of the recorded goal from info.
-    """
-    if TERMINATED not in lab.functions:
-        return
-    if change := lab.changed_result(TERMINATED):
-        yield Violation(change)
-    elif key := lab.info_of_recorded_goal(TERMINATED):
-        yield Violation(f"compute_terminated changes with info[{key!r}], which depends on the recorded goal")
 
 
 @rule(
@@ -314,7 +283,7 @@ def terminated_not_rowwise(lab: Lab) -> Iterator[Violation]:
     if forms and lab.info_form(TERMINATED) is None and not lab.needs_info(TERMINATED):
         error = forms[INFO_FORMS[0]].error_text
         yield Violation(f"for 2 goals, compute_terminated raises {error}", severity="error")
-    for rows, result in [*lab.batch_results(TERMINATED), *lab.large_batch_results(TERMINATED)]:
+    for rows, result in lab.batch_results(TERMINATED):
         count = len(rows)
         numbers, single = result.numbers, np.array([results[i].number for i in rows])
         if numbers is None:

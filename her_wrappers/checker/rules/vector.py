@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from her_wrappers.checker.comparing import differences, first_difference, identical, show
+from her_wrappers.checker.comparing import differences, identical, show
 from her_wrappers.checker.goal_calls import flat
 from her_wrappers.checker.lab import Lab, rule
 from her_wrappers.checker.records import StepRecord, ended_rows, row_of, wrong_shapes
@@ -21,23 +21,8 @@ from her_wrappers.goals.autoreset import declared_mode
 from her_wrappers.rules import Violation
 from her_wrappers.support.error_texts import describe
 
-MIN_STARTS, MIN_AUTOMATIC = 12, 4
-"""Smallest number of episodes that begin by a call of reset(), and by an automatic reset, to compare both."""
-
-NUM_ENVS, BATCHES = 3, 32
-"""Number of infos in a batch, and number of batches of random infos."""
-
-
-class _InfoBatcher(gym.vector.VectorEnv[Any, Any, Any]):
-    """Batches infos in the same way as Gymnasium's vector environments."""
-
-    num_envs = NUM_ENVS
-
-    def batch(self, infos: Sequence[Any]) -> dict[str, Any]:
-        batched: dict[str, Any] = {}
-        for i, info in enumerate(infos):
-            batched = self._add_info(batched, copy_tree(info), i)
-        return batched
+MIN_STARTS, MIN_AUTOMATIC = 12, 4  # least episodes after calls of reset() and automatic resets, to compare
+NUM_ENVS, BATCHES = 3, 32  # number of infos in a batch, and number of batches of random infos
 
 
 @rule(
@@ -53,14 +38,18 @@ def info_not_batchable(lab: Lab) -> Iterator[Violation]:
     if not_dict := next((each for each in lab.rollout.records if not isinstance(each.info, dict)), None):
         yield Violation(f"the info is {show(not_dict.info)} instead of a dict", not_dict.place)
         return
-    rng = np.random.default_rng(lab.seed)
+    rng = np.random.default_rng(lab.budget.seed)
     infos = [step.info for step in lab.steps]
     rows = rng.integers(len(infos), size=(BATCHES, NUM_ENVS)).tolist()
     ends = [i for i, step in enumerate(lab.steps) if step.terminated or step.truncated][:BATCHES]
     batches = [[infos[i] for i in row] for row in [*rows, *([end, max(end - 1, 0), 0] for end in ends)]]
+    batcher: Any = gym.vector.VectorEnv()
+    batcher.num_envs = NUM_ENVS
     for batch in batches:
+        batched: dict[str, Any] = {}
         try:
-            batched = _InfoBatcher().batch(batch)
+            for i, info in enumerate(batch):
+                batched = batcher._add_info(batched, copy_tree(info), i)  # noqa: SLF001 - as AsyncVectorEnv does
         except Exception as error:
             yield Violation(f"batching these infos in a vector environment raises {describe(error)}")
             return
@@ -94,27 +83,29 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 def no_autoreset_mode(lab: Lab) -> Iterator[Violation]:
     """A vector environment does not declare its autoreset mode."""
     if lab.batches and lab.batches.resets and declared_mode(lab.env) is None:
-        message, metadata = "the mode is missing", lab.env.metadata
-        if "autoreset_mode" in metadata:
-            message = f"the mode is {show(metadata['autoreset_mode'])} instead of an AutoresetMode"
-        yield Violation(message, subject='metadata["autoreset_mode"]')
+        mode = lab.env.metadata.get("autoreset_mode")
+        yield Violation(
+            f"the mode is {show(mode)}, not an AutoresetMode", subject='metadata["autoreset_mode"]'
+        )
 
 
 @rule(
     "GE602",
-    fix='put the last observations into infos["final_obs"]',
-    wrong="observations[ended] = self._reset(ended)",
-    right="""
-infos["final_obs"] = {key: rows.copy() for key, rows in observations.items()}
-observations[ended] = self._reset(ended)""",
+    fix='put the last observations into infos["final_obs"], and the last infos into infos["final_info"]',
+    wrong="infos = {}  # and the observations are those after the reset",
+    right='infos = {"final_obs": last_observations, "final_info": last_infos}',
 )
 def final_obs_missing(lab: Lab) -> Iterator[Violation]:
-    """In autoreset mode SAME_STEP, the infos lack the last observation of an ended episode."""
-    for step in _resetting_steps(lab):
-        for i in np.flatnonzero(ended_rows(step)).tolist():
+    """In autoreset mode SAME_STEP, the infos lack the last observation or info of an ended episode."""
+    for step in _complete_steps(lab) if lab.mode is AutoresetMode.SAME_STEP else ():
+        ended = np.flatnonzero(ended_rows(step)).tolist()
+        for i in ended:
             if final_observation_row(step.info, i) is None:
                 message = f'the episode of environment {i} ended, but infos["final_obs"] has no observation'
                 yield Violation(message, step.place)
+        if ended and "final_info" not in step.info:
+            message = 'an episode ended, but infos["final_info"] is missing'
+            yield Violation(message, step.place, "final_info", severity="warning")
 
 
 @rule(
@@ -133,49 +124,11 @@ def vector_shape(lab: Lab) -> Iterator[Violation]:
     for record in lab.batches.records:
         for name, message in wrong_shapes(record, lab.num_envs):
             yield Violation(message, record.place, name)
-    if place := lab.batches.list_infos:
-        message = "the infos are a list of dicts, as in Stable-Baselines3, instead of one dict of arrays"
-        yield Violation(message, place, "infos", severity="warning")
     for step in lab.batches.steps:
         for name in ("terminated", "truncated"):
             dtype = try_as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
                 yield Violation(f"the batch has dtype {dtype} instead of bool", step.place, name)
-
-
-@rule(
-    "GE604",
-    severity="warning",
-    fix='put the last infos into infos["final_info"]',
-    wrong='infos = {"is_success": self._success()}  # already of the new episodes',
-    right='infos = {"final_info": last_infos, "_final_info": ended, **reset_infos}',
-)
-def final_info_missing(lab: Lab) -> Iterator[Violation]:
-    """In autoreset mode SAME_STEP, the infos lack the last info of an ended episode."""
-    for step in _resetting_steps(lab):
-        if "final_info" not in step.info:
-            yield Violation('an episode ended, but infos["final_info"] is missing', step.place)
-
-
-@rule(
-    "GE605",
-    severity="warning",
-    fix="give each environment a seed of its own, such as seed + i, as Gymnasium's vector environments do",
-    wrong="starts = [env.reset(seed=seed) for env in self.envs]",
-    right="starts = [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]",
-)
-def rows_with_one_seed(lab: Lab) -> Iterator[Violation]:
-    """A vector environment resets all environments with the same seed, so their episodes are alike."""
-    if lab.num_envs < 2 or not lab.run.resets:
-        return
-    record = lab.run.resets[0]
-    if lab.other_start is None or any(wrong_shapes(record, lab.num_envs)):
-        return
-    rows = [row_of(record.observation, i) for i in range(lab.num_envs)]
-    if all(identical(rows[0], row) for row in rows) and first_difference(record.observation, lab.other_start):
-        yield Violation(
-            f"reset(seed={record.seed}) started all {lab.num_envs} environments alike", record.place
-        )
 
 
 @rule(
@@ -203,14 +156,12 @@ def reset_rows(lab: Lab) -> Iterator[Violation]:
             if not identical(row_of(last.observation, i), row_of(record.observation, i)):
                 yield Violation(f"row {i}, outside of reset_mask, changed", record.place, "reset_mask")
 
-    if found := _kept_value(lab):
+    if found := _kept_value(lab) if lab.batches else "":
         yield Violation(found, subject="autoreset")
 
 
 def _kept_value(lab: Lab) -> str:
     """Return a text on an observed value that reset() sets to one number, and autoreset does not, or ""."""
-    if not lab.batches:
-        return ""
     called: list[Any] = [record for record in lab.run.resets if "reset_mask" not in (record.options or {})]
     try:
         starts = np.stack([flat(record.observation["observation"]) for record in lab.rollout.resets])
@@ -227,13 +178,6 @@ def _kept_value(lab: Lab) -> str:
     wrong = starts[(starts[:, part] != rows[0][part]).argmax(), part]
     values = f"{show(rows[0][part])} after reset(), but {show(wrong)} after an automatic reset"
     return f"observation[{part}] is {values}"
-
-
-def _resetting_steps(lab: Lab) -> list[StepRecord]:
-    """Return the steps in which environments start new episodes in mode SAME_STEP; empty in other modes."""
-    if lab.mode is not AutoresetMode.SAME_STEP:
-        return []
-    return [step for step in _complete_steps(lab) if ended_rows(step).any()]
 
 
 def _complete_steps(lab: Lab) -> list[StepRecord]:

@@ -17,11 +17,6 @@ from tests.support.specimens.broken_rewards import RewardScaled
 from tests.support.specimens.reach import Reach
 
 
-class DropsDesiredGoal(gym.ObservationWrapper):
-    def observation(self, observation):
-        return {key: value for key, value in observation.items() if key != "desired_goal"}
-
-
 class WidensToFloat64(gym.ObservationWrapper):
     def observation(self, observation):
         return observation | {"observation": observation["observation"].astype(np.float64)}
@@ -36,7 +31,6 @@ def shifted(env):
     [
         (lambda: TimeLimit(shifted(TimeLimit(Reach(), 15)), 10), "GE101", "TransformReward (layer 2"),
         (lambda: TimeLimit(WidensToFloat64(Reach()), 10), "GE005", "WidensToFloat64 (layer 2"),
-        (lambda: DropsDesiredGoal(TimeLimit(Reach(), 10)), "GE002", "DropsDesiredGoal (layer 1"),
         (lambda: FlattenObservation(Reach()), "GE001", "FlattenObservation (layer 1"),
         (lambda: TimeLimit(RewardScaled(), 10), "GE101", ""),
     ],

@@ -64,7 +64,7 @@ def test_the_run_takes_max_steps_steps_and_environments_of_a_factory_are_closed(
 
 @pytest.mark.parametrize(
     ("select", "num_envs", "calls_large_batches"),
-    [("GE001", 1, False), ("GE119", 1, True), ("GE402", 5, False), ("GE404", 5, False)],
+    [("GE001", 1, False), ("GE106", 1, True), ("GE402", 5, False), ("GE404", 5, False)],
 )
 def test_only_experiments_of_selected_rules_are_done(select, num_envs, calls_large_batches):
     """If there are replicas, the factory is tested once; GE404 tests whether the constructor seeds."""
@@ -168,3 +168,27 @@ class SolvedWithoutFlag(StartsSolved, NoFlag):
 
 def test_goals_reached_at_reset_are_found_without_a_success_flag():
     assert "GE207" in check_goal_env(SolvedWithoutFlag, max_steps=200, select="GE207").codes
+
+
+def fails():
+    raise OSError("no display")
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "error", "message"),
+    [
+        ("FetchReach-v4", {}, TypeError, "got str; for an id, pass gymnasium.make"),
+        (lambda: 5, {}, TypeError, "the factory function must return an Env or VectorEnv, got int"),
+        (fails, {}, ValueError, "the factory function raised OSError: no display"),
+        (Reach, {"max_steps": 10.5}, ValueError, "max_steps must be .*, got 10.5"),
+        (Reach, {"max_seconds": 0}, ValueError, "max_seconds must be a positive number .*, got 0"),
+        (Reach, {"seed": -1}, ValueError, "seed must be .* >= 0, got -1"),
+        (Reach, {"policy": "random"}, TypeError, "policy must be .*, got 'random'"),
+        (Reach, {"reset_options": ["goal"]}, TypeError, "reset_options must be .*, but 'goal' is not a dict"),
+        (Reach, {"select": ["GE107"]}, ValueError, "unknown rule code 'GE107'; did you mean GE"),
+        (Reach, {"ignore": ["reward"]}, ValueError, "unknown rule code 'reward'"),
+    ],
+)
+def test_a_bad_argument_raises_an_error(env, options, error, message):
+    with pytest.raises(error, match=message):
+        check_goal_env(env, **options)

@@ -59,11 +59,15 @@ def test_replicas_are_made_from_the_spec_or_by_a_copy_and_their_absence_is_repor
 class OnlyOne(Reach):
     """An environment that the next instance disconnects, like a robot on a serial port."""
 
-    owner = None
+    owner, resets = None, 0
 
     def __init__(self):
         super().__init__()
         OnlyOne.owner = self
+
+    def reset(self, **options):
+        self.resets += 1
+        return super().reset(**options)
 
     def step(self, action):
         if OnlyOne.owner is not self:
@@ -82,8 +86,9 @@ def test_the_first_instance_finishes_its_run_before_a_second_one_is_made():
 def test_without_replicas_one_instance_is_made_and_the_report_lists_what_needs_another(is_instance):
     report = check_goal_env(OnlyOne() if is_instance else OnlyOne, max_steps=60, replicas=False)
     assert not report.findings
-    codes = gaps(report)["replicas=False: no second environment was made"]
-    assert {"GE112", "GE209", "GE401", "GE402", "GE403", "GE404"} <= set(codes)
+    assert OnlyOne.owner.resets < report.episodes + 10, "a robot is not reset to search for hidden goals"
+    codes = gaps(report)["no second environment was made"]
+    assert {"GE112", "GE401", "GE402", "GE403", "GE404"} <= set(codes)
 
 
 class Closable(Reach):
@@ -124,3 +129,13 @@ def test_copies_that_share_the_state_of_the_original_give_only_true_findings(mak
 def test_a_factory_that_returns_the_same_environment_gives_no_replicas():
     env = Reach()
     assert not check_goal_env(lambda: env, max_steps=60).findings
+
+
+def test_a_factory_may_define_its_class_in_each_call():
+    def make():
+        class Local(UnseededDynamics):
+            pass
+
+        return Local()
+
+    assert "GE401" in check_goal_env(make, max_steps=100).codes

@@ -84,3 +84,8 @@ def test_a_policy_may_change_the_observations_that_it_gets():
         return env.action_space.sample()
 
     assert check_goal_env(env, policy=policy, max_steps=100).codes == []
+
+
+def test_the_rows_of_a_vector_environment_are_steered_to_their_goals():
+    env = gym.make_vec("her_envs/PointReach-v0", num_envs=4)
+    assert check_goal_env(env, max_steps=1000).successes > 50

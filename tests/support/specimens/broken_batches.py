@@ -148,7 +148,7 @@ class WrapsUnsigned(GridGoals, breaks="GE118"):
         return -np.abs(achieved_goal - desired_goal).sum(-1).astype(np.float32)
 
 
-class DropsTheLastChunk(DenseReach, breaks="GE119"):
+class DropsTheLastChunk(DenseReach, breaks="GE105"):
     chunk = 60
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -158,7 +158,7 @@ class DropsTheLastChunk(DenseReach, breaks="GE119"):
         return super().compute_reward(achieved_goal[:whole], desired_goal[:whole], info)
 
 
-class CountsRowsInBytes(Reach, breaks="GE119"):
+class CountsRowsInBytes(Reach, breaks="GE106"):
     """compute_reward stores row indices as bytes, which overflow beyond 256 rows."""
 
     def compute_reward(self, achieved_goal, desired_goal, info):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 from gymnasium import spaces
 
+from tests.support.cameras import image_space, picture
 from tests.support.specimens.reach import SQUARE, DenseReach, NeverTerminates, Reach, goal_dict
 
 
@@ -129,6 +130,32 @@ class GoalIsZeroAtReset(Reach, breaks="GE305"):
 
     def observe(self):
         return super().observe() | ({} if self.elapsed else {"achieved_goal": np.zeros(2, np.float32)})
+
+
+class ReadsOneComponent(Reach, breaks="GE310"):
+    def move(self, action):
+        return super().move(np.array([action[0], 0.0]))
+
+
+class Photographed(Reach):
+    """The observation has the picture of a camera, and that of the step before."""
+
+    is_late = False
+
+    def make_space(self):
+        return goal_dict(SQUARE, spaces.Dict({name: image_space(60, 60, 1) for name in self.names}))
+
+    names = ("camera", "last")
+
+    def observe(self):
+        now = picture(self.position, 60, 60)
+        self.before, self.now = (self.now, now) if self.elapsed else (now, now)
+        pictures = {"camera": self.before if self.is_late else now, "last": self.before}
+        return super().observe() | {"observation": {name: pictures[name].copy() for name in self.names}}
+
+
+class CameraOneStepLate(Photographed, breaks="GE305"):
+    is_late, names = True, ("camera",)
 
 
 class Diverges(Reach, breaks="GE307"):

@@ -54,6 +54,17 @@ class OtherRadiusInStep(Reach, breaks="GE101"):
         return float(self.distance(*goals(observation)) < 0.4) - 1.0
 
 
+class RewardsAtRestOnly(Reach, breaks="GE101"):
+    """The reward also needs a small action, which compute_reward does not know."""
+
+    def move(self, action):
+        self.is_slow = bool(np.abs(action).max() < 0.7)
+        return super().move(action)
+
+    def reward(self, observation, info):
+        return super().reward(observation, info) if self.is_slow else -1.0
+
+
 class RewardRounded(DenseReach, breaks="GE103"):
     def reward(self, observation, info):
         return round(super().reward(observation, info), 3)

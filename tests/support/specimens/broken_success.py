@@ -136,11 +136,11 @@ class SuccessTruncates(Reach, breaks="GE208"):
         return observation, reward, terminated, truncated or info["is_success"], info
 
 
-wrong_end("GE209", "TerminationReadsTheClock", lambda env, a, d, _: env.is_success(a, d) | (env.elapsed > 19))
-wrong_end("GE209", "TerminationReadsTheFlag", lambda *call: from_infos("is_success", call[-1], False))
+wrong_end("GE110", "TerminationReadsTheClock", lambda env, a, d, _: env.is_success(a, d) | (env.elapsed > 19))
+wrong_end("GE110", "TerminationReadsTheFlag", lambda *call: from_infos("is_success", call[-1], False))
 
 
-class TerminationReadsTheOldGoal(Reach, breaks="GE209"):
+class TerminationReadsTheOldGoal(Reach, breaks="GE110"):
     """The info contains the desired goal of the recorded step."""
 
     def inform(self, observation):

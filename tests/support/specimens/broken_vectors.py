@@ -69,7 +69,7 @@ class LosesFinalObservation(Reaches, breaks="GE602"):
         return *returned, {key: value for key, value in infos.items() if self.lost not in key}
 
 
-class LosesFinalInfo(LosesFinalObservation, breaks="GE604"):
+class LosesFinalInfo(LosesFinalObservation, breaks="GE602"):
     lost = "final_info"
 
 
@@ -105,26 +105,15 @@ class ListOfObservations(Reaches, breaks="GE603"):
         return self.split(observations), *returned
 
 
-class ListOfInfos(Reaches, breaks="GE603"):
-    """Infos are a list of dicts, as in Stable-Baselines3; the last observations are in these dicts."""
-
-    def split(self, infos):
-        rows = [{"is_success": bool(flag)} for flag in infos["is_success"]]
-        for i in np.flatnonzero(infos.get("_final_obs", False)):
-            flag = bool(infos["final_info"]["is_success"][i])
-            rows[i] = {"is_success": flag, "terminal_observation": infos["final_obs"][i]}
-        return rows
-
-    def reset(self, *, seed=None, options=None):
-        observations, infos = super().reset(seed=seed, options=options)
-        return observations, self.split(infos)
+class ListOfInfos(Reaches, breaks="GE000"):
+    """Infos are a list of dicts, as in Stable-Baselines3."""
 
     def step(self, actions):
         *returned, infos = super().step(actions)
-        return *returned, self.split(infos)
+        return *returned, [{"is_success": bool(flag)} for flag in infos["is_success"]]
 
 
-class OneSeedForAllRows(Reaches, breaks="GE605"):
+class OneSeedForAllRows(Reaches, breaks="GE405"):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed if seed is None else [seed] * self.num_envs, options=options)
 

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from tests.support.specimens.arms import CORRECT_ARMS
-from tests.support.specimens.broken_episodes import Relative, StopsAtTheGoal
+from tests.support.specimens.broken_episodes import Photographed, Relative, StopsAtTheGoal
 from tests.support.specimens.broken_rewards import Turns, TurnsAsQuaternion, TurnsInOneRange
 from tests.support.specimens.broken_success import (
     FarGoals,
@@ -147,7 +147,7 @@ NEIGHBORS = {
     for make in (
         FallInInfo, OneStartAndGoal, FlagAtTheEnd, StackedGoals, ObservesTheMove, tensors, alike_in_all_rows,
         *CORRECT_ARMS, Turns, TurnsAsQuaternion, TurnsInOneRange, StopsAtTheGoal, LeavesTheSquare,
-        LeavesTheGoalOfAll, FarGoals, TouchesSeldom,
+        LeavesTheGoalOfAll, FarGoals, TouchesSeldom, Photographed,
     )
 }  # fmt: skip
 
