@@ -480,7 +480,9 @@ def _unused_components(lab: Lab, space: spaces.Box, env: CheckedEnv) -> set[int]
         judged += bool(expected)
         for i in sorted(unused) if expected else ():
             changed = own.copy()
-            changed.flat[i] = sample(None).flat[i]
+            low, value, high = (each.flat[i] for each in (space.low, own, space.high))
+            bound = low if value - low > high - value else high  # the farther one
+            changed.flat[i] = bound if np.isfinite(bound) else sample(None).flat[i]
             if first_difference(expected, two_steps(trial, changed)):
                 unused.remove(i)
     return unused if judged >= 3 and len(unused) < space.low.size else set()
