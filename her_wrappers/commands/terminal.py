@@ -227,10 +227,11 @@ DEFAULT_REPORTING = ReportOptions()
 @contextlib.contextmanager
 def progress(verb: str, total: int, unit: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar; yield a function that ignores its arguments and advances the bar by one unit."""
+    if not sys.stderr.isatty():  # rich before 14.3 would print an empty line
+        yield lambda *_: None
+        return
     columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda *_: bar.advance(task)
 

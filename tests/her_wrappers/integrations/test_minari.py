@@ -4,7 +4,6 @@ import re
 import sys
 
 import gymnasium as gym
-import minari
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -14,6 +13,8 @@ from her_wrappers import EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import from_minari, to_minari
 from tests.support import archived_episodes
 from tests.support.archived_episodes import assert_same_episodes
+
+minari = pytest.importorskip("minari")
 
 METADATA = {
     "author": "a", "author_email": "a@b.c", "code_permalink": "https://a.b", "algorithm_name": "random",
