@@ -14,6 +14,7 @@ import numpy as np
 
 from her_wrappers.goals.functions import batched_terminated
 from her_wrappers.goals.interface import find_function, require_goal_space, require_own_goals
+from her_wrappers.recording.last_states import ReuseWatch
 from her_wrappers.recording.sinks import NotFiniteError
 from her_wrappers.recording.values import as_rewards
 from her_wrappers.replay.buffer import HindsightReplayBuffer
@@ -151,6 +152,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         self._infos = RecordedInfos() if copy_info_dict else None
         self._shapes = Sb3Shapes(observation_space, action_space, n_envs)
         self._open = VectorEpisodeBytes(self._shapes)
+        self._reuse_watch = ReuseWatch(self._shapes.state_spec)
+        self._warned_of_infos = False
         inner: Any = None if env is None else env.unwrapped
         first = inner.envs[0] if isinstance(inner, DummyVecEnv) else None
         inside: Any = first
@@ -243,8 +246,19 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         outcomes = self._shapes.read_states(next_obs, partial(self._open.where, ahead=1))
         if begun := self._open.environments_not_at(states):  # after a reset, also at the first step
             self._store(begun, [False] * len(begun))
+            if self._reuse_watch.is_watching:
+                self._reuse_watch.began(begun, self._shapes.arrays_of(states))
             self._open.begin(begun, states)
         ended = np.asarray(done).tolist()
+        if self._infos is not None and not self._warned_of_infos:
+            pairs = zip(infos, ended, strict=True)
+            if any(not end and "terminal_observation" in info for info, end in pairs):  # of an earlier step
+                self._warned_of_infos = True
+                warn_user(
+                    "the environment returns the same info dict at every step, so its reset overwrites the "
+                    "info of an episode's last step; wrap each environment in "
+                    "her_wrappers.repairs.CopyObservation"
+                )
         recorded = None if self._infos is None else self._infos.keep(infos)
         self._open.add(StepBytes(actions, rewards, recorded), outcomes)
         self.pos += 1  # SB3's algorithms read `pos` and `full`
@@ -255,7 +269,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         if over:
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
             flags = [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)]
-            self._store(over, flags)
+            episodes = self._store(over, flags)
+            self._reuse_watch.ended(over, episodes or ())
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:  # type: ignore[override] # as in SB3's class
         """Sample transitions uniformly with replacement; relabeled transitions come first in the batch.
@@ -304,12 +319,13 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """A new empty dict: SB3's ``learn`` may set an item of ``dones``, which this buffer does not need."""
         return {}
 
-    def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> None:
-        """Close and store the open episodes of ``envs``; the arguments are those of `_open.finish`."""
+    def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
+        """Close and store the open episodes of ``envs``; arguments and result are those of `_open.finish`."""
         episodes = self._open.finish(envs, terminated)
         if episodes is not None:
             self._batches.invalidate()
             self._add(episodes)
+        return episodes
 
     def _add(self, episodes: Episodes) -> None:
         """Store episodes. If one has an invalid number, raise its error after the others have been stored."""

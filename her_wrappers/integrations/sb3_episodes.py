@@ -146,6 +146,11 @@ class Sb3Shapes:
             actions = box.low + 0.5 * (actions.reshape(-1, *box.shape) + 1) * (box.high - box.low)
         return actions.reshape(len(actions), *(box.shape or ()))
 
+    def arrays_of(self, states: Row) -> list[np.ndarray]:
+        """Convert ``states``, N observations from `read_states`, to one (N, ...) array per leaf."""
+        parts = zip(self._parts, states, strict=True)
+        return [np.ndarray(shape, dtype, data) for (_, shape, dtype), data in parts]
+
     def read_actions(self, action: Any, where: Where) -> list[bytes]:
         """Return all N actions as one bytes object, in a list; raise ValueError if an action is not valid."""
         actions, leaf = np.asarray(action), self._action_leaf

@@ -23,7 +23,6 @@ from her_wrappers.data.infos import (
     Where,
     as_info,
     final_mask,
-    final_observations,
     info_batch,
     info_columns,
     missing_info,
@@ -31,6 +30,7 @@ from her_wrappers.data.infos import (
 from her_wrappers.data.spaces import LeafSpec, SpaceSpec
 from her_wrappers.data.trees import Tree, try_as_array
 from her_wrappers.recording.episodes import Episodes, unchecked
+from her_wrappers.recording.last_states import ReuseWatch, read_last_observations
 from her_wrappers.recording.ring import StepRing, write
 from her_wrappers.recording.values import BATCH_HINT, as_batch, as_flags, as_reward, as_rewards
 
@@ -54,6 +54,7 @@ class EpisodeAccumulator:
         *,
         info_keys: Iterable[str] = (),
         max_steps: int | None = None,  # then an episode is truncated; the next one begins in its last state
+        watches_reuse: bool = False,  # warn if last states are overwritten by the next first states
     ) -> None:
         self.is_ready = False  # whether the next row can be written; if not, `act` prepares the ring first
         self.is_moving = False  # whether the environments may have taken a step that is not recorded
@@ -63,6 +64,8 @@ class EpisodeAccumulator:
         self._mode = mode
         self._info_keys = tuple(dict.fromkeys(info_keys))
         self._max_steps = max_steps
+        repair = "" if num_envs is None else ", or use AutoresetMode.NEXT_STEP"
+        self._reuse_watch = ReuseWatch(self.observations, repair) if watches_reuse else None
         self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
         self._now = 0  # the current moment
         self._limit = 0  # the moment at which the ring must be prepared again
@@ -104,6 +107,7 @@ class EpisodeAccumulator:
         self._is_ended = self._is_ended & (chosen ^ True)
         self._begun = _where(chosen, now, self._begun)
         self._is_open = self._is_open | chosen
+        self._watch_first_states(chosen)
 
     def act(self, actions: Tree) -> None:
         """Record the actions of the next step; round floats to the dtype of the action space."""
@@ -211,7 +215,11 @@ class EpisodeAccumulator:
             self._now, self.is_moving, self.is_ready = now, False, True
             return None
         first_states = observations if has_last else None
-        return self._advance(terminated, truncated, batches, begins, first_states)
+        episodes = self._advance(terminated, truncated, batches, begins, first_states)
+        if has_last:
+            # Infos in a list may repeat the last infos.
+            self._watch_first_states(ended, batches if isinstance(infos, Mapping) else None)
+        return episodes
 
     def _advance(
         self,
@@ -289,9 +297,12 @@ class EpisodeAccumulator:
         firsts: Sequence[Mapping[str, np.ndarray]] = ()
         if self._info_keys:
             firsts = self._first_infos if rows is None else [self._first_infos[i] for i in rows.tolist()]
-        return unchecked(
+        episodes = unchecked(
             Episodes, **found, lengths=ends[0], terminated=ends[1], truncated=ends[2], reset_infos=firsts
         )
+        if self._reuse_watch is not None:
+            self._reuse_watch.ended(np.flatnonzero(chosen).tolist(), episodes)
+        return episodes
 
     def _read_infos(self, infos: Any, required: Flags, where: Where) -> dict[str, InfoBatch]:
         is_dict = isinstance(infos, Mapping)
@@ -317,11 +328,20 @@ class EpisodeAccumulator:
             present = {key: batch.values for key, batch in batches.items() if batch.present[i]}
             self._first_infos[i] = {key: np.array(values[i]) for key, values in present.items()}
 
+    def _watch_first_states(self, opened: Flags, infos: Mapping[str, InfoBatch] | None = None) -> None:
+        """Warn if the current states, and ``infos``, have overwritten the last states of the environments."""
+        if self._reuse_watch is not None:
+            leaves = zip(self.observations, self._ring.states_at(self._now), strict=True)
+            states = [state.reshape(self.num_envs, *leaf.shape) for leaf, state in leaves]
+            self._reuse_watch.began(np.flatnonzero(opened).tolist(), states, infos)
+            if not self._reuse_watch.is_watching:
+                self._reuse_watch = None
+
     def _put_last_states(self, ended: np.ndarray, infos: Any) -> None:
         """Write the last states and infos of ended episodes over the first states of the next episodes."""
         ring, now, where = self._ring, self._now + 1, self.where(0)
         rows = np.flatnonzero(ended)
-        states = _read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
+        states = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
         final = infos.get("final_info", {})
         batches = self._read_infos(final, ended, lambda i: f"in final_info {where(i)}")
         ring.put_states(now, rows, states)
@@ -352,25 +372,6 @@ class EpisodeAccumulator:
 
     def _any(self, flags: Flags) -> bool:
         return bool(flags if self.is_single else np.count_nonzero(flags))
-
-
-def _read_last_observations(
-    spec: SpaceSpec, infos: Any, rows: np.ndarray, num_envs: int, where: Where
-) -> list[np.ndarray]:
-    """Return the last observations of the n environments ``rows``: a list of leaves, each (n, ...)."""
-    final = final_observations(infos)
-    missing = rows[~final_mask(infos, num_envs)[rows]]
-    if missing.size:
-        raise ValueError(
-            f"infos have no 'final_obs' {where(int(missing[0]))}, whose episode ended; in mode SAME_STEP, "
-            "step() must return the last observations in infos['final_obs']. If the environment does not "
-            "reset itself in the step that ends an episode, correct metadata['autoreset_mode']"
-        )
-    if not (isinstance(final, list) or getattr(final, "dtype", None) == np.object_):  # arrays of all rows
-        whole = [(leaf, leaf.find(final, "in final_obs")) for leaf in spec]
-        return [as_batch(leaf, value, count=num_envs, where=where)[rows] for leaf, value in whole]
-    listed = [(leaf, [leaf.find(final[i], where(i)) for i in rows.tolist()]) for leaf in spec]
-    return [as_batch(leaf, v, count=len(rows), where=lambda k: where(int(rows[k]))) for leaf, v in listed]
 
 
 def _where(flags: Flags, value: int, other: Any) -> Any:

@@ -135,7 +135,8 @@ class OpenEpisodes:
                 f"obs must be from {opened}, like the open episodes; call truncate_open_episode() before you "
                 "add transitions of another number of environments"
             )
-        self._recorded = EpisodeAccumulator(*self._spaces, count, info_keys=self._info_keys)
+        options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": True}
+        self._recorded = EpisodeAccumulator(*self._spaces, count, **options)
         self._just_ended = np.zeros(count or 1, bool)
         return self._recorded
 

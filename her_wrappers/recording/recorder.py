@@ -277,7 +277,14 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             # Gymnasium 1.4's workers reset at the step after an end, even if a call of reset() came between.
             raise ValueError("AsyncVectorEnv resets twice without shared memory; pass shared_memory=True")
         arguments = Sinks(sinks, on_error), info_keys, action_key
-        self._record(env, *arguments, max_steps=max_episode_steps, num_envs=env.num_envs, mode=mode)
+        self._record(
+            env,
+            *arguments,
+            max_steps=max_episode_steps,
+            num_envs=env.num_envs,
+            mode=mode,
+            watches_reuse=mode is AutoresetMode.SAME_STEP,
+        )
         super().__init__(env)
 
     def reset(

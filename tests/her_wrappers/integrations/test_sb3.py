@@ -3,6 +3,8 @@
 import copy
 import inspect
 import pickle
+import re
+import warnings
 from functools import partial
 
 import gymnasium as gym
@@ -17,6 +19,7 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import ACTIONS, SPACE, compute_reward, counting_episode
+from tests.support.reusing import KEPT, Reusing
 from tests.support.sb3_buffers import BOTH, Rewards, add, filled, make_buffer, model_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:an episode terminated at its goal")
@@ -193,6 +196,33 @@ def test_stacked_goals_are_an_error_that_names_the_wrapper(kind):
         model_of(sb3.SAC, env)
     model_of(sb3.SAC, env, replay_buffer_kwargs={"n_sampled_goal": 0})  # nothing is relabeled
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "kind", "n_envs"), [*((kept, DummyVecEnv, 2) for kept in KEPT), (KEPT[-1], FORKED, 1)]
+)
+@pytest.mark.filterwarnings("ignore:step .* of an episode has the reward")  # since its last goal is wrong
+def test_overwritten_terminal_observations_are_noticed(kept, kind, n_envs):
+    env = kind([partial(Reusing, kept)] * n_envs)
+    with warnings.catch_warnings(record=True) as found:  # others are consequences, such as wrong rewards
+        warnings.simplefilter("always")
+        model_of(sb3.SAC, env, learning_starts=1000, replay_buffer_kwargs={"seed": 0}).learn(200)
+    env.close()
+    messages = [str(each.message) for each in found if "CopyObservation" in str(each.message)]
+    assert len(messages) == 1
+    assert re.match(rf"in all \d+ episodes, the last value of observation/.*{kept[-1]}", messages[0])
+
+
+@pytest.mark.parametrize("kept", [("info",), ()])
+def test_overwritten_infos_are_noticed(kept):
+    env = DummyVecEnv([partial(Reusing, kept)] * 2)
+    options = {"seed": 0, "copy_info_dict": True}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model_of(sb3.SAC, env, learning_starts=1000, replay_buffer_kwargs=options).learn(100)
+    messages = [str(each.message) for each in found if "CopyObservation" in str(each.message)]
+    assert len(messages) == len(kept)
+    assert all(text.startswith("the environment returns the same info dict") for text in messages)
 
 
 @BOTH
