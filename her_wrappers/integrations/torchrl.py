@@ -16,6 +16,7 @@ from her_wrappers.recording.episode import Episode
 from her_wrappers.replay.batch import window_lengths
 from her_wrappers.replay.buffer import HindsightReplayBuffer
 from her_wrappers.replay.saving import load_same, to_bytes
+from her_wrappers.support.user_warning import warn_user
 
 try:
     import torch
@@ -127,6 +128,7 @@ class HindsightTensorDictReplayBuffer:
         self.her_buffer = her_buffer
         # By trajectory: the value of `_num_begun` at its last step, and its pieces.
         self._open: dict[int, tuple[int, list[TensorDictBase]]] = {}
+        self._warned_of_reuse = False
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -312,6 +314,7 @@ class HindsightTensorDictReplayBuffer:
                 )
         _, pieces = self._open.get(key, (0, []))
         if pieces and not _same(pieces[-1]["state/next"][-1:], piece["state"][:1]).all():
+            self._warn_of_reuse(pieces[-1], piece)
             ended.append(self._close(key))
             if not has_ids and len(ended[0]) == len(piece) == 1:
                 raise ValueError(
@@ -326,6 +329,25 @@ class HindsightTensorDictReplayBuffer:
         if piece["done"][-1]:
             ended.append(self._close(key))
         return ended
+
+    def _warn_of_reuse(self, before: TensorDictBase, after: TensorDictBase) -> None:
+        """Warn once if the environment seems to return the same array, with other values, in each step."""
+        reused = []
+        for position, leaf in enumerate(self._states.spec):
+            pieces = [
+                torch.cat([piece[name, str(position)] for name in ("state", "state/next")])
+                for piece in (before, after)
+            ]
+            is_still = all(bool((piece == piece[0]).all()) for piece in pieces)
+            if is_still and bool((pieces[0][0] != pieces[1][0]).any()):
+                reused.append(leaf.name)
+        if reused and not self._warned_of_reuse:
+            self._warned_of_reuse = True
+            warn_user(
+                f"{', '.join(reused)} is the same in all states of an episode in one call of extend(), but "
+                "different in the next call: the environment seems to reuse its arrays, which collectors "
+                "do not copy in each step; wrap the environment in her_wrappers.repairs.CopyObservation"
+            )
 
     def _close(self, key: int) -> Episode:
         """Remove the open episode ``key``, and return it; it is truncated unless its last step terminated."""

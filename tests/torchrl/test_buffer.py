@@ -10,6 +10,7 @@ import torch
 import her_envs
 from her_wrappers import NotFiniteError, Priority
 from her_wrappers.conformance import check_replay
+from tests.support.reusing import KEPT, Reusing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 pytest.importorskip("torchrl", reason="torchrl is missing: the extra torchrl")
@@ -103,6 +104,24 @@ def test_episodes_of_a_collector_are_stored_completely(num_envs, frames):
         buffer.extend(data)
     assert set(lengths(buffer)) == {50}
     assert len(buffer) == num_envs * 50 * (600 // num_envs // 50)
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_an_environment_that_reuses_its_arrays_is_noticed(kept):
+    """`Collector` copies the states of a single environment only when it returns the data."""
+    buffer = HindsightTensorDictReplayBuffer.for_env(Reusing(), buffer_size=5000, seed=0)
+    with pytest.warns(UserWarning, match="reuse its arrays.*CopyObservation"):
+        [buffer.extend(data) for data in collector(lambda: GymWrapper(Reusing(kept)), 90)]
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_an_environment_with_new_arrays_gives_no_warning(num_envs):
+    buffer = HindsightTensorDictReplayBuffer.for_env(Reusing(), buffer_size=5000, seed=0)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for data in collector(lambda: GymWrapper(Reusing()), 90, num_envs):
+            buffer.extend(data)
+    assert not [each for each in found if "arrays" in str(each.message)]
 
 
 def test_a_collector_writes_into_the_buffer():
