@@ -28,7 +28,7 @@ BUDGETS = {  # of lines; a part is a folder without the folders that are parts t
     "her_wrappers/commands + her_wrappers/cli.py": 2_000,
     "her_agents": 4_700,
     "her_envs": 2_180,
-    # What came after the budgets of the parts: causes of errors, simulators, graphs of updates, robots.
+    # The additions are for later capabilities: causes of errors, simulators, graphs of updates, robots.
     "wheel": 29_900 + 700 + 1_100 + 500 + 900,
     "tests": 26_500,
     "benchmarks + tools": 6_600,

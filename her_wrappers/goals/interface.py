@@ -65,7 +65,7 @@ class GoalInterface:
             TypeError: ``env`` is not an environment, a goal function is not callable, ``compute_terminated``
                 does not take three arguments, or a goal space, such as Text or Sequence, has no fixed shape.
             ValueError: The observation space is not a Dict with the three goal keys and equal goal spaces,
-                there is no ``compute_reward``, a wrapper changes the size of the goals but does not override
+                ``compute_reward`` is missing, a wrapper changes the size of the goals but does not override
                 it, ``compute_terminated`` returns a wrong shape, ``get_wrapper_attr`` of a wrapper raises,
                 or a vector environment contains the same environment object twice.
 

@@ -95,7 +95,7 @@ class OpenEpisodes:
         self,
         is_single: bool,  # whether transitions have no leading axis
         lengths: np.ndarray,  # (N,) int64, steps of each environment's open episode; at least one has steps
-        episodes: Episodes,  # those that have steps
+        episodes: Episodes,  # the open episodes that have steps
     ) -> None:
         """Add the open episodes of a file; ValueError if the arguments contradict each other."""
         if (found := episodes.lengths.tolist()) != lengths[lengths > 0].tolist():
