@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -87,6 +89,8 @@ def parse(
             raise CommandError(f"{name} is given {names.count(name)} times; pass it once")
     lines = (command.__doc__ or "").partition("\n    Args:")[0].split("\n")  # no docstring with python -OO
     description = "\n".join([*(line.strip() for line in lines), EXIT_CODES])
+    if shutil.get_terminal_size().columns < LEAST_COLUMNS:
+        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
     return tyro.cli(
         form or command,
         prog=f"her {command.__name__.replace('_', '-')}",
@@ -97,6 +101,8 @@ def parse(
         registry=REGISTRY,
     )
 
+
+LEAST_COLUMNS = 20  # in a terminal of 4 columns, the layout of tyro's help does not end
 
 REGISTRY = ConstructorRegistry()
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from her_wrappers.cli import main
+from tests.support.commands import her
 
 SHOWN = [
     ["train", "--help"],
@@ -55,3 +56,7 @@ def test_a_run_continues_when_the_reader_of_its_output_leaves(tmp_path):
     result = shell(f"{{ {{ $her train {line}; echo $? >&9; }} | true; }} 9>&1")
     assert (result.stdout, result.stderr) == ("0\n", "")
     assert (tmp_path / "run" / "latest.pt").exists()
+
+
+def test_help_fits_into_a_terminal_of_four_columns():
+    assert "--max-steps" in her("check", "--help", columns=4).output.replace("\n", "")
