@@ -97,6 +97,8 @@ def _as_rows(name: str, value: Any, like: np.ndarray, num_envs: int, rows: np.nd
     shape = like.shape[1:]
     try:
         array = np.asarray(as_numpy(value))
+        if array.dtype.kind not in "biuf":
+            raise TypeError  # noqa: TRY301 - as errors of the conversion
         with np.errstate(invalid="ignore"):  # a cast of infinity to integers raises below
             cast: np.ndarray = array.astype(like.dtype)
     except (TypeError, ValueError) as error:

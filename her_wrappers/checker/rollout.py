@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -24,6 +24,7 @@ from her_wrappers.checker.records import (
     StepRecord,
     ended_rows,
     row_of,
+    split_batches,
     wrong_shapes,
 )
 from her_wrappers.data.infos import final_observations
@@ -76,8 +77,10 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
         else:
             runner.run(random, total - 2 * (total // 4))
             runner.run(repeating_policy(env.action_space, rng), total // 4)
-            steer = steering_policy if num_envs is None else _rows_steering_policy
-            runner.run(steer(runner.rollout.steps, env.action_space, rng, random), total // 4)
+            steer = steering_policy(runner.rollout.steps, env.action_space, rng, random)
+            if num_envs and isinstance(env.single_action_space, spaces.Box | spaces.Discrete):
+                steer = _steering_policy_of_rows(env, runner.rollout, rng)
+            runner.run(steer, total // 4)
     except PolicyError as error:
         runner.rollout.policy_error, runner.rollout.cut_off = error, str(error)
     except _StoppedRunError:
@@ -268,28 +271,12 @@ def steering_policy(
     return policy
 
 
-def _rows_steering_policy(
-    steps: Sequence[StepRecord], space: spaces.Space[Any], rng: np.random.Generator, fallback: Policy
-) -> Policy:
-    """Return `steering_policy` for each row of a vector environment, or ``fallback`` without a Box."""
-    if not isinstance(space, spaces.Box):
-        return fallback
-    try:
-        rows = [
-            replace(
-                step,
-                before=row_of(step.before, i),
-                observation=row_of(step.observation, i),
-                action=step.action[i],
-            )
-            for step in steps
-            for i in np.flatnonzero(~ended_rows(step)).tolist()
-        ]
-    except MODEL_ERRORS:
-        return fallback
-    single = spaces.Box(space.low[0], space.high[0], dtype=space.dtype)
-    policy = steering_policy(rows, single, rng, random_policy(single, int(rng.integers(2**31))))
-    return lambda observation: np.stack([policy(row_of(observation, i)) for i in range(len(space.low))])
+def _steering_policy_of_rows(env: Any, rollout: Rollout, rng: np.random.Generator) -> Policy:
+    """Return `steering_policy` for each row of a vector environment."""
+    steps = split_batches(rollout, autoreset_mode(env, rollout), env.num_envs).steps
+    space = env.single_action_space
+    policy = steering_policy(steps, space, rng, random_policy(space, int(rng.integers(2**31))))
+    return lambda observation: np.stack([policy(row_of(observation, i)) for i in range(env.num_envs)])
 
 
 def _fit_box(space: Any, actions: np.ndarray, goals_before: np.ndarray, goal_changes: np.ndarray) -> Any:

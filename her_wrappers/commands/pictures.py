@@ -18,6 +18,8 @@ def picture_of(env: gym.Env[Any, Any]) -> np.ndarray:
     """Return a picture of an environment, (H, W, 3) uint8; end the command if it cannot be rendered."""
     try:
         picture = np.asarray(env.render())
+    except NotImplementedError as error:
+        raise CommandError(f"cannot draw {env}: it has no render()", 3) from error
     except Exception as error:
         if "mujoco" not in sys.modules:
             raise
@@ -41,6 +43,8 @@ def require_movie(path: Path) -> None:
         packages |= {"imageio": "imageio", "av": "av"}
     if missing := " ".join(package for module, package in packages.items() if find_spec(module) is None):
         raise CommandError(f"writing {path} needs {missing}; run: pip install {missing}", 3)
+    if path.is_dir():
+        raise CommandError(f"cannot write {path}: it is a folder", 3)
     path.parent.mkdir(parents=True, exist_ok=True)
 
 

@@ -63,6 +63,8 @@ def watch(
         fps: Steps per second; by default render_fps of the environment, or 10 if it has none.
     """
     target = given_policy("TARGET (an environment or a run)", target, recipe)
+    if recipe is not None and policy is not None:
+        raise CommandError(f"--recipe {recipe} has a policy; remove --policy")
     if record is not None:
         require_movie(record)
     options = terminal.parse_options(option)

@@ -119,7 +119,7 @@ def _is_set(option: str, options: Mapping[str, Any], *, is_lower: bool) -> bool:
     """Return whether a run has an option, such as "agent noise=0.3", or at least (at most) its number."""
     name, _, value = option.replace("agent ", "agent.").replace("=", " ").partition(" ")
     found = options.get(name.removeprefix("no-").replace("-", "_"), (None,))[0]
-    if value[:1].isdigit() and found is not None:
+    if value[:1].isdigit() and isinstance(found, int | float):
         return bool(found <= float(value) if is_lower else found >= float(value))
     if isinstance(found, dict):
         found = " ".join(f"{strategy} {share}" for strategy, share in found.items())

@@ -105,25 +105,27 @@ def _likely_cause(lab: Lab, mismatches: Mismatches) -> str:
         (step, lab.call(REWARD, step.before["achieved_goal"], goals_of(step)[1], step.info).number)
         for step in (*(step for step, _ in mismatches), *lab.steps)
     )
-    if all(each is not None and close(reward_number(step.reward), each) for step, each in before):
+    if len(lab.steps) > 1 and all(
+        each is not None and close(reward_number(step.reward), each) for step, each in before
+    ):
         return "the reward of step() fits the previous achieved goal"
     if len(mismatches) < 2:
         return ""
+    best, matches = lab.success_reward, len(lab.steps) - len(mismatches)
+    is_usual = all(any(close(each, value) for value in lab.reward_values) for each in rewards.tolist())
+    decides_success = lab.is_sparse and best is not None and is_usual and matches >= len(mismatches)
+    if decides_success:
+        given = np.array([close(reward_number(step.reward), best) for step in lab.steps])
+        distances = np.array([distance(*goals_of(step)) for step in lab.steps])
+        if given.any() and distances[given].max() <= distances[~given].min(initial=np.inf):
+            return f"step() may decide success by another threshold: {matches} rewards match"
     is_end = all(step.terminated or step.truncated for step, _ in mismatches)
-    best = lab.success_reward
     if is_end and (best is None or not all(close(number, best) for number in computed.tolist())):
         return "all are last steps of episodes, whose observation may be that of the next episode"
-    matches = len(lab.steps) - len(mismatches)
-    is_usual = [any(close(reward, value) for value in lab.reward_values) for reward in rewards.tolist()]
-    if lab.is_sparse and best is not None and all(is_usual) and matches >= len(mismatches):
-        steps = [step for step in lab.steps if reward_number(step.reward) in lab.reward_values]
-        given = np.array([close(reward_number(step.reward), best) for step in steps])
-        own = np.array([distance(*goals_of(step)) for step in steps])
-        if given.any() and own[given].max() <= own[~given].min(initial=np.inf):
-            return f"step() may decide success by another threshold: {matches} rewards match"
-        both = len(set(rewards.tolist())) > 1
-        kind = "other goals than it returns" if both or not given.any() else "more than the goals"
-        return f"step() decides success by {kind}: {matches} rewards match"
+    if decides_success:
+        both = len(set(rewards.tolist())) > 1 or not given.any()
+        kind = "other goals than it returns" if both else "another threshold, or by more than the goals"
+        return f"step() may decide success by {kind}: {matches} rewards match"
     relations = {"offset": rewards - computed, "factor": rewards / computed}
     fits = [
         f"{name} {show(values[0])}"

@@ -38,8 +38,8 @@ MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a glo
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
     if found := lab.first_divergence:
-        cause = "; ".join(lab.on_replica(partial(_global_draws, lab)) or ())
-        yield _difference(found, "a second environment with the same seed and actions", cause)
+        draws = lab.on_replica(partial(_global_draws, lab, found.at_reset)) or ()
+        yield _difference(found, "a second environment with the same seed and actions", " and ".join(draws))
     elif found := lab.on_env(lambda env: compare_reset(lab.run.resets[0], env)):
         yield _difference(found, "a second reset with the same seed")
     else:
@@ -48,12 +48,10 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
             yield Violation(message, subject=f"info {path}", severity="warning")
 
 
-def _global_draws(lab: Lab, env: CheckedEnv) -> list[str]:
+def _global_draws(lab: Lab, is_reset: bool, env: CheckedEnv) -> list[str]:
     """Return which calls draw from global generators, such as "reset() draws from numpy.random"."""
     draws, states = [], walk(env, lab.budget)
-    for name in (
-        ("reset()", "step()") if lab.budget.policy is None else ("reset()",)
-    ):  # a policy may draw, too
+    for name in ("reset()", "step()")[: 1 if is_reset or lab.budget.policy else 2]:  # a policy may draw, too
         before = get_global_states()
         next(states)
         after = get_global_states()
@@ -64,9 +62,7 @@ def _global_draws(lab: Lab, env: CheckedEnv) -> list[str]:
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return (path, value, other value) of each info that changes with the state of global generators."""
     initial, infos = get_global_states(), []
-    names = (
-        ("reset", "step") if lab.budget.policy is None else ("reset",)
-    )  # a policy may use these generators
+    names = ("reset", "step")[: 1 if lab.budget.policy else 2]  # a policy may use these generators
     for is_other in (False, True, False, False):
         set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ

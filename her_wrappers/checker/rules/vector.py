@@ -83,10 +83,8 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 def no_autoreset_mode(lab: Lab) -> Iterator[Violation]:
     """A vector environment does not declare its autoreset mode."""
     if lab.batches and lab.batches.resets and declared_mode(lab.env) is None:
-        mode = lab.env.metadata.get("autoreset_mode")
-        yield Violation(
-            f"the mode is {show(mode)}, not an AutoresetMode", subject='metadata["autoreset_mode"]'
-        )
+        mode = lab.env.metadata.get("autoreset_mode", "missing")
+        yield Violation(f"the mode is {mode!r}, not an AutoresetMode", subject='metadata["autoreset_mode"]')
 
 
 @rule(

@@ -209,7 +209,7 @@ class JudgesANoisyGoal(Reach):
     [
         (DrawsStartsGlobally, "GE401", "reset() draws from numpy.random"),
         (OtherRadiusInStep, "GE101", "by another threshold"),
-        (RewardsAtRestOnly, "GE101", "by more than the goals"),
+        (RewardsAtRestOnly, "GE101", "another threshold, or by more than the goals"),
         (JudgesANoisyGoal, "GE101", "by other goals than it returns"),
     ],
 )

@@ -74,7 +74,7 @@ COMMANDS = {
         ("watch", "broken_envs:Step", r"AssertionError; raised in broken_envs\.py, line 14"),
         ("check", "broken_envs:Exit", r"SystemExit: 7; raised in broken_envs\.py, line 18"),
         ("watch", "broken_envs:Render", r"KeyError: 'picture'; raised in broken_envs\.py, line 22"),
-        ("watch", "broken_envs:WithoutRender", "NotImplementedError"),
+        ("watch", "broken_envs:WithoutRender", r"cannot draw .*WithoutRender.*: it has no render\(\)"),
     ],
 )
 def test_a_module_or_an_environment_that_raises_is_named_with_its_line(command, env, message):
