@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from her_wrappers.checker.rules.episodes import placeholder_goal
+from her_wrappers.checker.rules.rewards import PERIODS
 from her_wrappers.data.trees import leaf_arrays
 from her_wrappers.diagnosis.action_effects import changed_effect
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
@@ -324,29 +327,31 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD508",
-    meaning="Episodes contain states or goals of other episodes: a wrong last state, several episodes in "
-    "one, or the goal of the previous episode in the first rows.",
-    fix="record the last observation before the reset (info['final_obs'] of vector environments), and end an "
-    "episode at each reset",
+    meaning="Episodes contain states or goals of other episodes (a wrong last state, several episodes in "
+    "one, the goal of the previous episode in the first rows), or a placeholder for unknown goals.",
+    fix="record the last observation before the reset (info['final_obs'] of vector environments), end an "
+    "episode at each reset or lost goal, and keep the rows of parallel environments apart",
     threshold="in half of the episodes, the achieved goal jumps by a tenth of the median distance at the "
-    "start, and by 3 times the motion of adjacent and most other steps; or 70 % of the episodes begin with "
-    "the last goal of the previous episode, but not with its last state, and end with another goal",
+    "start, and by 3 times the motion of adjacent and most other steps, but does not wrap around like an "
+    "angle; in 3 episodes, it jumps to one value and back, as in GE309; the desired goal changes in 90 % of "
+    "the steps, but not within a number of steps; or 70 % of the episodes begin with the last goal of the "
+    "previous episode, but not with its last state, and end with another goal",
     needs=("episodes", "components"),
 )
 def states_jump(facts: Facts) -> Iterator[Violation]:
-    speeds, last = facts.speeds, facts.offsets[1:] - 1
+    sample: Any = facts.sample
+    achieved, desired = split_goals(sample.observations)[:2]
+    before, speeds, last = sample.state_of_step, facts.speeds[: sample.num_steps], sample.ends[1:] - 1
     after = np.roll(speeds, -1)
     after[last] = 0
     moved = speeds[speeds > 0] if speeds.any() else np.zeros(1)
     usual = float(max(np.quantile(speeds, 0.9), np.median(moved)))
     others = 3 * np.maximum(np.maximum(np.roll(speeds, 1), after), usual)
     is_jump = speeds > np.maximum(others, 0.1 * np.median(facts.start_distances))
-    is_jump[facts.offsets[:-1]] = False  # an object can fall into its place in the first step
-    share = np.logical_or.reduceat(is_jump, facts.offsets[:-1]).mean()
-    sample: Any = facts.sample
-    achieved, desired = split_goals(sample.observations)[:2]
-    before = sample.state_of_step
-    states = before[is_jump[: len(before)]]
+    is_jump[sample.ends[:-1]] = False  # an object can fall into its place in the first step
+    is_jump[is_jump] = ~_are_wraps(achieved, before[is_jump])
+    share = np.logical_or.reduceat(is_jump, sample.ends[:-1]).mean()
+    states = before[is_jump]
     has_new_goal = (desired[states] != desired[states + 1]).any(axis=1)  # cells may be linked by portals
     if share >= 0.5 and (facts.has_fractions or has_new_goal.mean() >= 0.9):
         at_end, inside = is_jump[last].sum(), is_jump.sum() - is_jump[last].sum()
@@ -354,6 +359,20 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
             f"in {share:.1%} of the episodes, the achieved goal jumps ({at_end} times in the last step, "
             f"{inside} times before), by {np.median(speeds[is_jump]):.2g} (median) instead of {usual:.2g}"
         )
+    episode = np.arange(len(sample)).repeat(sample.lengths + 1)
+
+    def changes(rows: np.ndarray, lag: int) -> np.ndarray:
+        moves = abs(rows[lag:] - rows[:-lag]).max(axis=1)
+        return np.asarray(moves[episode[lag:] == episode[:-lag]])
+
+    shares = [(changes(desired, 1 + i) > 0).mean() for i in range(min(16, sample.lengths.max()))]
+    lag = int(np.argmin(shares)) + 1
+    is_near = np.median(changes(achieved, lag)) < np.median(changes(achieved, 1)) / 2
+    if shares[0] >= 0.9 and shares[lag - 1] <= 0.1 and is_near:
+        message = (
+            f"changes in {shares[0]:.1%} of the steps, and in {shares[lag - 1]:.1%} within {lag} steps, "
+        )
+        yield Violation(f"{message}as if rows of {lag} episodes alternate", subject="desired_goal")
     first, final = before[sample.ends[:-1]], before[sample.ends[1:] - 1] + 1
     is_old = (desired[first[1:]] == desired[final[:-1]]).all(axis=1)
     is_old &= (desired[first[1:]] != desired[final[1:]]).any(axis=1)
@@ -364,6 +383,24 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
             "their own goal later",
             subject="desired_goal",
         )
+    goals = [{"achieved_goal": goal} for goal in achieved]
+    steps: Any = [  # the rows of the checker's rule GE309
+        SimpleNamespace(episode=i, place=f"episode {i}", before=goals[row], observation=goals[row + 1])
+        for i, row in zip(episode[before].tolist(), before.tolist(), strict=True)
+    ]
+    yield from placeholder_goal(SimpleNamespace(moves=speeds.tolist(), steps=steps))
+
+
+def _are_wraps(goals: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return whether, after each of the states, only angles wrap around or quaternions change their sign."""
+    moves, extents = abs(goals[states + 1] - goals[states]), np.ptp(goals, axis=0)
+    for i in range(goals.shape[1] - 3):
+        parts = goals[:, i : i + 4]
+        if np.allclose(np.linalg.norm(parts, axis=1), 1, atol=1e-3):
+            moves[(parts[states] * parts[states + 1]).sum(axis=1) < -0.75, i : i + 4] = 0
+    is_angle = [any(0.9 * period < extent < 1.001 * period for period in PERIODS) for extent in extents]
+    moves[(moves > 0.75 * extents) & is_angle] = 0
+    return np.asarray((moves <= 0.25 * extents).all(axis=1))
 
 
 @rule(

@@ -183,6 +183,60 @@ def with_flags(function, **options):
     return changed(healthy(**options), is_success=lambda each, i: function(each.infos["is_success"]))
 
 
+def alternating():
+    """Return episodes of which each has the rows of two episodes in turn."""
+    episodes = healthy(20)
+    pairs = zip(episodes[::2], episodes[1::2], strict=True)
+    rows = np.arange(60) // 2 + np.arange(60) % 2 * 30
+    return [
+        rows_of(joined(pair, 2)[0], [*np.arange(60) // 2 + np.arange(60) % 2 * 30, 60], rows)
+        for pair in pairs
+    ]
+
+
+def stopped(act=at_random):
+    """Return episodes of which every fifth keeps its state from step 12 on."""
+    episodes = healthy(act=act)
+    rows = np.minimum(np.arange(31), 12)
+    return judged([
+        each if i % 5 else replace(rows_of(each, rows, np.arange(30)), actions=each.actions)
+        for i, each in enumerate(episodes)
+    ])
+
+
+def into_the_corner(rng, *_):
+    return rng.uniform(0.2, 1, 2)
+
+
+def lasting(each, number):
+    """Return whether the goal was reached in the last three steps."""
+    near = np.concatenate([[False, False], distances(each)[1:] <= 0.08])
+    return near[2:] & near[1:-1] & near[:-2]
+
+
+def late_goals(steps):
+    return judged(
+        mapped(healthy(), lambda rows: rows[np.maximum(np.arange(len(rows)) - steps, 0)], "achieved_goal")
+    )
+
+
+def without_detections():
+    """Return episodes in which the achieved goal is 0 in 3 % of the states."""
+
+    def detected(each, number):
+        is_lost = np.random.default_rng(number).random((len(each) + 1, 1)) < 0.03
+        return each.observations["achieved_goal"] * ~is_lost
+
+    return judged(changed(healthy(), achieved_goal=detected))
+
+
+def across_the_back():
+    """Return episodes of two angles that wrap around on the way to their goals."""
+    places = {"start": lambda rng: rng.uniform(0, 0.4, 2), "goal": lambda rng: rng.uniform(0.6, 1, 2)}
+    episodes = healthy(act=towards_goal, **places)
+    return mapped(episodes, lambda rows: (2 * rows + 2.1 + np.pi) % (2 * np.pi) - np.pi, *PLACES)
+
+
 def is_last(rows):
     return np.arange(len(rows)) == len(rows) - 1
 
@@ -303,9 +357,11 @@ CASES = {
         "last states are those of other episodes": lambda: with_other_last_states(healthy(), position=-1),
         "episodes are joined": lambda: joined(healthy(80)),
         "episodes in a grid are joined": lambda: joined(in_cells(), 2),
+        "goals are 0 where they are not detected": without_detections,
     },
     "GD508 error desired_goal": {
         "goals of the episode before are in five rows": with_stale_goals,
+        "rows of two episodes alternate": alternating,
     },
     "GD509 warning": {
         "actions come two steps early": lambda: with_other_actions(lambda rows, i: np.roll(rows, -2, axis=0)),
