@@ -196,9 +196,11 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     fix="record flag, reward and both goals of the state after the step, in one unit and without rounding",
     threshold="distances of the step before or after, an offset, or a linear function of achieved goals "
     "explains successes or rewards with under a quarter of the errors of the distance (at least 5); goals "
-    "are reached, but no flag is set, or all rewards are equal; 30 % of the failed steps are nearer than the "
-    "median success; both goals are always equal; a quarter of the successes have the lower of two rewards, "
-    "and vice versa; or (a warning) flags and rewards have different radii, or goals are rounded",
+    "are reached, but no flag is set, or all rewards are equal; a quarter of the successful episodes have "
+    "flags in all steps, but no rewards at first; half of the other episodes get within 0.1 % of the median "
+    "distance of a success; 30 % of the failed steps are nearer than the median success; both goals are "
+    "always equal; a quarter of the successes have the lower of two rewards, and vice versa; or (a warning) "
+    "flags and rewards have different radii, or goals are rounded",
     needs=("episodes",),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
@@ -216,7 +218,8 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
             yield Violation(f"all rewards are {facts.rewards[0]:g}, also those at goals", subject="reward")
         yield from () if contradictions else _unlike_distance(facts)
     elif not facts.missing("success") and not success.any():
-        rewarded = int((facts.rewards == facts.sparse_pair[1]).sum()) if facts.sparse_pair else 0
+        pair = facts.sparse_pair if facts.num_rewards == 2 else None
+        rewarded = 0 if pair is None else int((facts.rewards == pair[1]).sum())
         arrived = (facts.distances[last] <= 0.01 * np.median(facts.start_distances)).mean()
         if rewarded or arrived >= 0.1:
             found = f"{rewarded} have the reward of a success, and {arrived:.1%} of the episodes end at goals"
@@ -256,7 +259,14 @@ def _flags_unlike_rewards(facts: Facts) -> Iterator[Violation]:
         radii = [float(facts.distances[each].max()) for each in (flagged, rewarded)]
         message = f"flags have the success radius {radii[0]:.3g}, and rewards {radii[1]:.3g}"
         yield Violation(message, severity="warning")
-    of_episode = [np.logical_or.reduceat(each, facts.offsets[:-1]) for each in (flagged, rewarded)]
+    begins = facts.offsets[:-1]
+    of_episode = [np.logical_or.reduceat(each, begins) for each in (flagged, rewarded)]
+    is_whole = np.logical_and.reduceat(flagged, begins) & of_episode[1] & ~rewarded[begins]
+    is_whole &= np.add.reduceat(rewarded, begins, dtype=int) <= facts.lengths - 2
+    if is_whole.sum() >= max(3, 0.25 * of_episode[0].sum()):
+        message = f"all steps of {is_whole.sum()} episodes are successes, but the first steps have no reward"
+        yield Violation(message, subject="is_success")
+        return
     is_wrong = of_episode[0] & ~of_episode[1]  # not only a flag that stays, or that is set at the end only
     shares = (low.sum() / flagged.sum(), missing.sum() / rewarded.sum())
     if min(shares) < 0.25 or is_wrong.sum() < max(3, 0.1 * of_episode[0].sum()):
@@ -268,28 +278,28 @@ def _flags_unlike_rewards(facts: Facts) -> Iterator[Violation]:
     )
 
 
-def _other_frame(achieved: np.ndarray, desired: np.ndarray, reached: np.ndarray, first: np.ndarray) -> str:
+def _other_frame(achieved: np.ndarray, desired: np.ndarray, reached: np.ndarray, last: np.ndarray) -> str:
     """Return how desired goals follow from achieved goals in successes, if they should be equal but are not.
 
-    The arrays have one row per step; ``first`` are the first successes of episodes. The function is fitted to
+    The arrays have one row per step; ``last`` are the last successes of episodes. The function is fitted to
     these, and must explain all successes far better than the plain distance. Otherwise the result is "".
     """
     count = achieved.shape[1]
-    if len(first) < max(FEW_EPISODES, 3 * (count + 1)):
+    if len(last) < max(FEW_EPISODES, 3 * (count + 1)):
         return ""
-    offset = np.median(achieved[first] - desired[first], axis=0)
+    offset = np.median(achieved[last] - desired[last], axis=0)
     sources = np.column_stack([achieved, np.ones(len(achieved))])
-    matrix = np.linalg.lstsq(sources[first], desired[first], rcond=1e-6)[0]
+    matrix = np.linalg.lstsq(sources[last], desired[last], rcond=1e-6)[0]
     linear = f"{matrix[:-1].T.round(2).tolist()} @ achieved_goal + {matrix[-1].round(2).tolist()}"
     linear = linear if count <= 3 else "a linear function of achieved_goal"
     for fitted, text in (
         (achieved - offset, f"achieved_goal - desired_goal is about {offset.round(3).tolist()}"),
         (sources @ matrix, f"desired_goal is about {linear}"),
     ):
-        scale, spread = (fitted - desired)[first].std(axis=0), desired[first].std(axis=0)
+        scale, spread = (fitted - desired)[last].std(axis=0), desired[last].std(axis=0)
         clear = scale < 0.3 * spread  # the reward may ignore the others
         scale += 1e-6 * spread
-        parts = (fitted - desired) / scale, (fitted - achieved)[first] / scale
+        parts = (fitted - desired) / scale, (fitted - achieved)[last] / scale
         scaled, shift = (np.linalg.norm(each[:, clear], axis=1) for each in parts)
         errors = _mismatch(np.linalg.norm((achieved - desired)[:, clear], axis=1), reached)
         is_better = errors * len(reached) >= 5 and _mismatch(scaled, reached) < errors / 4
@@ -306,10 +316,16 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     reached, distances = facts.success[: len(before)], facts.distances[: len(before)]
     columns = (distances, *abs(achieved[before + 1] - desired[before]).T)
     is_known = facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and not reached.all()
-    begins = np.flatnonzero(facts.is_success_episode[: len(sample)])
-    first = facts.offsets[begins] + [reached[sample.ends[i] : sample.ends[i + 1]].argmax() for i in begins]
-    if found := _other_frame(achieved[before + 1], desired[before], reached, first):
+    solved = np.flatnonzero(facts.is_success_episode[: len(sample)])
+    last = [np.flatnonzero(reached[: sample.ends[i + 1]])[-1] for i in solved]
+    if found := _other_frame(achieved[before + 1], desired[before], reached, np.array(last, np.int64)):
         yield Violation(found)
+        return
+    failed = np.minimum.reduceat(facts.distances, facts.offsets[:-1])[~facts.is_success_episode]
+    is_exact = failed <= 1e-3 * np.median(facts.distances[facts.success])
+    if is_exact.sum() >= max(3, len(failed) / 2):
+        message = f"{is_exact.sum()} of {len(failed)} episodes without success achieve it exactly, as if an "
+        yield Violation(f"{message}achieved goal had replaced it", subject="desired_goal")
         return
     if is_known and max((each[~reached] > np.median(each[reached])).mean() for each in columns) < 0.7:
         near, far = np.median(distances[reached]), np.median(distances[~reached])

@@ -319,6 +319,11 @@ CASES = {
         "desired goals are in another frame": lambda: mapped(
             healthy(), lambda goals: 1 - goals[:, ::-1], "desired_goal"
         ),
+        "components of near goals are exchanged": lambda: mapped(
+            judged(healthy(goal=lambda rng: rng.uniform(0.3, 0.7, 2)), radius=0.12),
+            lambda goals: goals[:, ::-1],
+            "desired_goal",
+        ),
         "one component of desired goals is in millimeters": lambda: mapped(
             healthy(act=towards_goal), lambda goals: goals * [1, 1000], "desired_goal"
         ),
@@ -326,6 +331,9 @@ CASES = {
     "GD507 error desired_goal": {
         "desired goals are the achieved ones": lambda: changed(
             healthy(), desired_goal=lambda each, i: each.observations["achieved_goal"]
+        ),
+        "desired goals are the last achieved ones": lambda: changed(
+            healthy(), desired_goal=lambda each, i: np.tile(each.observations["achieved_goal"][-1], (31, 1))
         ),
     },
     "GD507 error is_success": {
@@ -335,6 +343,7 @@ CASES = {
             with_flags(np.zeros_like), rewards=lambda each, i: np.full(len(each), -1.0)
         ),
         "a flag is set at the end of each episode": lambda: with_flags(is_last, act=at_random),
+        "a flag is set in all steps": lambda: with_flags(lambda flags: np.full_like(flags, flags[-1])),
     },
     "GD507 error reward": {
         "all rewards are equal": lambda: changed(healthy(), rewards=lambda each, i: np.full(len(each), -1.0)),
