@@ -36,19 +36,33 @@ def rewards_outside_clip(facts: Facts) -> Iterator[Violation]:
 
 @rule(
     "GD303",
-    fix="record or train with one reward_type; a buffer must not be filled from both",
-    threshold="at least 5 % of the episodes of each kind: -0.1 and -1 contradict each other in one critic",
+    fix="record or train with one reward_type, or compute the rewards again; do not mix both in a buffer",
+    threshold="at least 5 % of the episodes of each kind: -0.1 and -1 contradict each other in one critic; "
+    "for sparse rewards of two kinds, at most 5 % of the episodes have both",
     needs=("episodes",),
 )
 def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
-    """Some episodes have dense rewards, and some have sparse rewards."""
+    """Some episodes have dense rewards and some sparse ones, or sparse rewards of another kind."""
     rounded = np.round(facts.rewards, 6)
     is_sparse = np.logical_and.reduceat(np.isin(rounded, (-1, 0, 1)), facts.offsets[:-1])
     found = float(is_sparse.mean())
-    if 0.05 <= found <= 0.95:
+    if 0.05 <= found <= 0.95 and facts.num_rewards > 5:  # not a penalty for failures
         yield Violation(
             f"{found:.1%} of {len(facts)} episodes have only rewards of -1, 0 or 1, the others do not"
         )
+    for kind, steps in (("missed", facts.flags == 0), ("reached", facts.flags > 0)):
+        low, high = (
+            function.reduceat(np.where(steps, rounded, other), facts.offsets[:-1])
+            for function, other in ((np.minimum, np.inf), (np.maximum, -np.inf))
+        )
+        values, counts = np.unique(low[low == high], return_counts=True)
+        few, most = values[counts.argsort()[-2:]] if 1 < len(values) <= 3 else (0, 0)
+        count = int((low[low == high] == few).sum())
+        if few == most or count < max(3, 0.05 * len(facts)) or (low < high).mean() > 0.05:
+            continue
+        far, near = (facts.distances[steps & (rounded == each)] for each in (few, most))
+        if max(near.min(), far.min()) < min(near.max(), far.max()):  # else they depend on the distance
+            yield Violation(f"{kind} goals have the reward {few:g} in {count} episodes, but usually {most:g}")
 
 
 @rule(
@@ -169,7 +183,7 @@ def episodes_repeated(facts: Facts) -> Iterator[Violation]:
     hashes, different = facts.episode_hashes[facts.lengths >= 5], len(np.unique(facts.start_hashes))
     repeated = len(hashes) - len(np.unique(hashes))
     is_varied = all(np.ptp(each, axis=0).any() for each in (facts.starts, facts.desired))
-    if hashes.size and repeated >= 0.05 * len(hashes):
+    if hashes.size and repeated >= 0.05 * len(hashes) and not facts.is_environment:  # which repeats actions
         yield Violation(f"{repeated} of {len(hashes)} episodes equal an earlier episode")
     elif len(facts) >= 20 and facts.has_fractions and is_varied and different <= len(facts) / 2:
         message = f"{len(facts)} episodes have only {different} different starts and goals"

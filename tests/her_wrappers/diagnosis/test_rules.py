@@ -296,6 +296,11 @@ CASES = {
     "GD210 warning": {
         "goals are passed by the latest episodes": lambda: passed_goals(0.5)[:20] + passed_goals()[20:],
     },
+    "GD303 error": {
+        "some rewards are 0 and 1 instead of -1 and 0": lambda: changed(
+            healthy(), rewards=lambda each, i: each.rewards + (i % 10 == 0)
+        ),
+    },
     "GD402 warning": {
         "a flag is set only at the end": lambda: with_flags(lambda flags: flags & is_last(flags)),
     },
@@ -418,6 +423,7 @@ SOLVED = {"history": history(success_rate=[1.0] * 10)}
         ("", lambda: at_large_places(3e4), {"normalizes": True}),
         ("", EPISODES["GD102"], SOLVED),
         ("", healthy, {**SOLVED, "relabeled_share": 0.0}),
+        ("", EPISODES["GD504"], {"is_environment": True}),
         ("GD603 error", healthy, {"history": history(**STUCK | {"temperature": [50] * 10})}),
         ("GD603 warning", healthy, {"history": history(**STUCK | {"temperature": [0.001] * 10})}),
         ("", healthy, DEFAULTS | {"relabeled_share": 0.5, "gamma": 0.995}),
