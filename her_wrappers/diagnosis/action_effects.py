@@ -25,8 +25,10 @@ def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] 
     return finite(np.hstack([flat(leaf) for leaf in leaves]).astype(np.float64)), states
 
 
-def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | None:
-    """Return ``(effects, shares)``: how strongly and how late changes of the state depend on the actions.
+def action_effects(
+    block: Episodes, min_steps: int = MIN_STEPS
+) -> tuple[np.ndarray, dict[int, float], dict[int, float]] | None:
+    """Return ``(effects, shares, goal_shares)``: how strongly and how late the state depends on the actions.
 
     ``effects``, (2, A) float64, has for each of A components of the actions the largest correlation with a
     change of the achieved goal (row 0), or of any component of the state (row 1), in the same step or the
@@ -34,6 +36,8 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
     ``shares[lag]``, for each of `LAGS`, is the largest share of the variance of a change that the actions
     ``lag`` steps later explain in a linear regression. With a negative lag, changes that the state before
     them explains as well do not count, since this state shows actions that take effect later.
+    ``goal_shares[lag]`` is the smallest share of the variance of a change of the achieved goal that changes
+    of the observation ``lag`` steps later explain.
 
     Absolute values are tried too. Episode means are subtracted, since an action that is repeated in a whole
     episode proves nothing. The result is None if `_actions_and_states` is, or for too few steps.
@@ -41,7 +45,7 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
     found, margin = _actions_and_states(block), LAGS[-1]  # steps near the ends of episodes are left out
     counts = np.maximum(block.lengths - 2 * margin, 0)
     counts, first = counts[counts > 0], (block.ends[:-1] + margin)[counts > 0]
-    if found is None or counts.sum() < MIN_STEPS:
+    if found is None or counts.sum() < min_steps:
         return None
     actions, states = found
     begins = np.cumsum(counts) - counts
@@ -56,7 +60,9 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
         return rows / np.where(spread > 1e-9 * size, spread, np.inf)  # rounded constants are 0
 
     changes = [standardized(rows[before + 1] - rows[before]) for rows in states]
-    outputs, effects, shares = np.hstack(changes), np.zeros((2, actions.shape[1])), {}
+    outputs, effects = np.hstack(changes), np.zeros((2, actions.shape[1]))
+    shares, goal_shares = dict[int, float](), dict[int, float]()
+    moving = np.flatnonzero(changes[0][:, : states[0].shape[1]].any(axis=0))
 
     def explained(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         similar = features.T @ outputs / len(steps)  # correlations
@@ -69,13 +75,42 @@ def action_effects(block: Episodes) -> tuple[np.ndarray, dict[int, float]] | Non
         similar, by_actions = explained(features)
         is_counted = by_state < by_actions - 0.1 if lag < 0 else by_actions >= 0
         shares[lag] = float(by_actions[is_counted].max(initial=0))
+        if moving.size and len(states) > 1 and len(block) > 1:
+            observed = np.hstack([rows[before + 1 + lag] - rows[before + lag] for rows in states[1:]])
+            goal_shares[lag] = float(explained(standardized(observed))[1][moving].min())
         if lag in {-1, 0}:
             sizes = abs(similar).reshape(2, actions.shape[1], -1).max(axis=0)  # (A, changes)
             on_goal = sizes[:, : changes[0].shape[1]].max(axis=1)
             effects = np.maximum(effects, [on_goal, sizes.max(axis=1)])
             effects[:, ~features[:, : actions.shape[1]].any(axis=0)] = np.nan
     effects[effects < 4.5 / np.sqrt(len(steps))] = 0  # 4.5 standard errors
-    return effects, shares
+    return effects, shares, goal_shares
+
+
+def best_lag(shares: dict[int, float], *rivals: int) -> int | None:
+    """Return the lag with the largest share, if it is 0.8 and clearly above those of ``rivals``; or None."""
+    best = max(shares, key=shares.__getitem__, default=0)
+    other = max((shares[lag] for lag in rivals if lag != best), default=1)
+    is_clear = other < 1 and shares[best] >= 0.8 and shares[best] - other >= max(0.1, (1 - other) / 2)
+    return best if is_clear else None
+
+
+def lag_text(lag: int) -> str:
+    """Return a lag in words, such as "1 step earlier"."""
+    return f"{abs(lag)} step{'s'[: abs(lag) > 1]} {'later' if lag > 0 else 'earlier'}"
+
+
+def other_lag(block: Episodes) -> str:
+    """Return in how many episodes the state follows actions of other steps than in the others, or ""."""
+    least = 4 * sum(leaf[0].size for leaf in leaf_arrays(block.actions)) + 6
+    found = [action_effects(block[i : i + 1], least) for i in range(len(block))]
+    lags = [best_lag(each[1], *LAGS) for each in found if each]
+    values, counts = np.unique([lag for lag in lags if lag is not None], return_counts=True)
+    part, most = (int(values[i]) for i in counts.argsort()[-2:]) if len(values) > 1 else (0, 0)
+    if part == most or counts.sum() < len(block) / 2 or lags.count(part) < max(5, 0.1 * counts.sum()):
+        return ""
+    places = [lag_text(lag) if lag else "of the same step" for lag in (part, most)]
+    return f"the state follows actions {places[0]} in {lags.count(part)} episodes, and {places[1]} in others"
 
 
 def _episode_effects(block: Episodes, actions: np.ndarray, states: np.ndarray) -> np.ndarray:
@@ -141,7 +176,11 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         return None
     (part, effect), (others, other) = sorted(groups, key=lambda each: (len(each[0]), -each[0].min()))
     means = np.add.reduceat(states, first) / (block.lengths[:, None] + 1)
-    if any(_is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)):
+    power = np.log10(abs(effect / other)) if effect * other > 0 else 0.0
+    is_unit = abs(power) > 1.9 and abs(power - round(power)) < 0.1
+    if not is_unit and any(
+        _is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)
+    ):
         return None
     where = f"in {len(part) / (len(part) + len(others)):.1%} of the episodes"
     where += f" (the last, from {part.min()} on)" if part.min() > others.max() else ""
@@ -150,7 +189,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
     ranges = [f"(actions from {each.min():.3g} to {each.max():.3g})" for each in used]
     return component, (
         f"{where}, the effect on a change of the state is {effect:.2g} {ranges[0]}, and in the others "
-        f"{other:.2g} {ranges[1]}"
+        f"{other:.2g} {ranges[1]}" + (", as if in another unit" if is_unit else "")
     )
 
 

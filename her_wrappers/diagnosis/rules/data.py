@@ -12,7 +12,7 @@ import numpy as np
 from her_wrappers.checker.rules.episodes import placeholder_goal
 from her_wrappers.checker.rules.rewards import PERIODS
 from her_wrappers.data.trees import leaf_arrays
-from her_wrappers.diagnosis.action_effects import changed_effect
+from her_wrappers.diagnosis.action_effects import best_lag, changed_effect, lag_text, other_lag
 from her_wrappers.diagnosis.columns import finite, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
@@ -439,22 +439,23 @@ def _are_wraps(goals: np.ndarray, states: np.ndarray) -> np.ndarray:
     fix="record each action with the state from which it was computed, and check how step() transforms it; "
     "if a delay or another effect is meant, the observation must show it; use one unit and order of actions",
     threshold="actions up to 3 steps before or after explain 80 % of the variance of a change of the state, "
-    "and leave at most half of the variance that the actions of the same step leave; or the effects of a "
-    "component form two narrow groups of episodes, with medians that differ by a factor of 2 or in sign, and "
-    "the state does not show which",
+    "and leave at most half of the variance that the actions of the same step leave; the number of these "
+    "steps differs in 10 % of the episodes; or the effects of a component form two narrow groups of "
+    "episodes, with medians that differ by a factor of 2 or in sign, and the state does not show which, or "
+    "by a factor of 100 or 1,000",
     needs=("episodes",),
 )
 def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:
     """The state follows actions of other steps, or the effect of actions differs between episodes."""
     sample: Any = facts.sample
     shares = facts.effects[1] if facts.effects else {}
-    best = max(shares, key=shares.__getitem__, default=0)
-    if best and shares[best] >= 0.8 and 1 - shares[best] <= (1 - shares[0]) / 2:
-        when = f"step{'s'[: abs(best) > 1]} {'later' if best > 0 else 'earlier'}"
+    if best := best_lag(shares, 0):
         yield Violation(
-            f"actions {abs(best)} {when} explain {shares[best]:.1%} of a "
-            f"change of the state, and the actions of the same step {shares[0]:.1%}"
+            f"actions {lag_text(best)} explain {shares[best]:.1%} of a change of the state, and the actions "
+            f"of the same step {shares[0]:.1%}"
         )
+    elif shares and max(shares.values()) < 0.95 and (text := other_lag(sample)):
+        yield Violation(text)
     elif found := changed_effect(sample):
         yield Violation(found[1], subject=f"action[{found[0]}]")
 
@@ -478,13 +479,22 @@ def achieved_goal_hidden(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD511",
     severity="warning",
-    fix="record one step for each new measurement, or estimate the state between measurements",
+    fix="record one step for each new measurement, estimate the state between measurements, and store all "
+    "measurements of one time in one row",
     threshold="the numbers of steps between changes of the achieved goal are multiples of one number above "
-    "1, for at least 30 pairs of changes in 10 episodes",
+    "1, for at least 30 pairs of changes in 10 episodes; or changes of the observation up to 3 steps before "
+    "or after explain the goal better, by the criterion of GD509",
     needs=("episodes",),
 )
 def states_held(facts: Facts) -> Iterator[Violation]:
-    """The achieved goal changes only in every second, third, ... step, as with a slow camera."""
+    """The achieved goal is late, or changes only in every second or third step, as with a slow camera."""
+    shares = facts.effects[2] if facts.effects else {}
+    if lag := best_lag(shares, 0):
+        yield Violation(
+            f"changes of the observation {lag_text(lag)} explain {shares[lag]:.1%} of a change of the goal, "
+            f"and those of the same step {shares[0]:.1%}"
+        )
+        return
     moved = np.flatnonzero(facts.speeds)
     episodes = np.searchsorted(facts.offsets, moved, side="right")
     gaps, same = np.diff(moved), np.diff(episodes) == 0

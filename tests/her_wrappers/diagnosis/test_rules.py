@@ -380,6 +380,9 @@ CASES = {
     "GD509 warning": {
         "actions come two steps early": lambda: with_other_actions(lambda rows, i: np.roll(rows, -2, axis=0)),
         "actions act two steps later": lambda: delayed(2),
+        "some actions come a step late": lambda: with_other_actions(
+            lambda rows, i: rows if i % 4 else np.roll(rows, 1, axis=0)
+        ),
     },
     "GD509 warning action[0]": {
         "motors have random signs": lambda: with_other_actions(lambda rows, i: rows * (-1) ** (i // 3)),
@@ -387,13 +390,19 @@ CASES = {
             lambda rows, i: rows if i < 30 else 500 * rows + 1500
         ),
     },
-    "GD509 warning action[1]": {"robots look to two sides": lambda: turned(is_shown=False)},
+    "GD509 warning action[1]": {
+        "robots look to two sides": lambda: turned(is_shown=False),
+        "observations have two units": lambda: changed(
+            healthy(), observation=lambda each, i: each.observations["observation"] * (1000 if i % 3 else 1)
+        ),
+    },
     "GD511 error": {
         "rows are recorded twice": lambda: [
             rows_of(each, np.arange(2 * len(each) + 1) // 2, np.arange(2 * len(each)) // 2)
             for each in healthy()
         ],
     },
+    "GD511 warning": {"achieved goals come two steps late": lambda: late_goals(2)},
     "GD512 error": {"episodes are padded": lambda: padded(healthy())},
 }
 """For each finding, or none, functions that return episodes with only this finding."""
