@@ -11,9 +11,9 @@ import numpy as np
 
 from her_wrappers.checker.rules.episodes import placeholder_goal
 from her_wrappers.checker.rules.rewards import PERIODS
-from her_wrappers.data.trees import leaf_arrays
+from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.diagnosis.action_effects import best_lag, changed_effect, lag_text, other_lag
-from her_wrappers.diagnosis.columns import finite, projected, split_goals
+from her_wrappers.diagnosis.columns import finite, flat, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
 from her_wrappers.recording.episodes import Episodes
@@ -517,14 +517,15 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
 
 @rule(
     "GD512",
-    fix="store whole episodes, and no rows that only fill an array",
+    fix="store whole episodes, no rows that only fill an array, and none after a stop of the robot",
     threshold="half of the episodes begin with the last state and the goal of one of the 16 before, though "
-    "goals vary; or a quarter of the episodes end with 3 or more equal states and actions, in different "
-    "numbers, but with other rewards or flags than the step that led to the state",
+    "goals vary; a quarter of the episodes end with 3 or more equal states and actions, in different "
+    "numbers, but with other rewards or flags than the step that led to the state; or (a warning) 5 % end "
+    "with 5 or more equal states, but new and large actions, inside the range of achieved goals",
     needs=("episodes",),
 )
 def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
-    """Episodes are parts of a longer one, or have rows after their end."""
+    """Episodes are parts of a longer one, or have rows after their end or after a stop of the robot."""
     starts, ends = facts.start_hashes, facts.end_hashes
     moved = starts != ends
     lags = range(1, min(17, len(facts)))  # parallel environments end their episodes in turn
@@ -532,10 +533,18 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
     if parts >= len(facts) / 2 and np.ptp(facts.desired, axis=0).any():
         yield Violation(f"{parts} of {len(facts)} episodes begin with last state and goal of an earlier one")
     sample: Any = facts.sample
-    idle, last = _is_unchanged(sample), (sample.ends[1:] - 1).repeat(sample.lengths)
+    unmoved, last = _is_unchanged(sample), (sample.ends[1:] - 1).repeat(sample.lengths)
+    goals, idle, is_strange = split_goals(sample.observations)[0], unmoved.copy(), np.zeros_like(unmoved)
     for leaf in leaf_arrays(sample.actions):
-        idle &= (leaf == leaf[last]).reshape(len(idle), -1).all(axis=1)
-    padded = []
+        rows = flat(leaf)
+        idle &= (rows == rows[last]).all(axis=1)
+        if leaf.dtype.kind in NUMBERS:
+            is_strong = (abs(rows) > 0.3 * abs(rows).max()).any(axis=1)
+            is_strange[1:] |= (rows[1:] != rows[:-1]).any(axis=1) & is_strong[1:]
+    extents, centers = np.ptp(goals, axis=0), (goals.min(axis=0) + goals.max(axis=0)) / 2
+    is_at_edge = (abs(goals - centers) > 0.49 * extents).any(axis=1)  # where a robot can be blocked
+    is_strange &= unmoved & ~is_at_edge[sample.state_of_step]
+    padded, frozen, others = [], list[int](), 0
     for begin, end in pairwise(sample.ends.tolist()):
         count = int((~idle[begin:end])[::-1].argmax())  # 0 too if all steps are idle
         entry = end - count - 1  # the step that leads to the state
@@ -543,6 +552,14 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
         is_longest, flags = end - begin == facts.lengths.max(), facts.flags
         if count >= 3 and is_longest and (jump or flags[entry] != flags[end - 1]):
             padded.append(count)
+        still = int((~unmoved[begin:end])[::-1].argmax())
+        others += is_strange[begin : end - still].mean() > 0.05
+        if still >= 5 and is_strange[end - still : end].mean() > 0.5:
+            frozen.append(still)
+    if len(frozen) >= max(3, 0.05 * len(sample)) and others <= 0.1 * len(sample) and facts.has_fractions:
+        found = f"in {len(frozen)} of {len(sample)} episodes, new actions change nothing in the last steps "
+        found += f"({np.median(frozen):.0f} steps, median), as if the robot had stopped"
+        yield Violation(found, severity="warning")
     if len(padded) >= len(sample) / 4 and np.ptp(padded):
         yield Violation(
             f"{len(padded)} of {len(sample)} episodes end with rows that repeat state and action "

@@ -118,16 +118,20 @@ def actions_too_small(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD106",
     severity="info",
-    fix="check that step() uses the component, and that the observation shows its effect; if the component "
-    "is meant to have no effect, ignore this finding",
-    threshold="all changes in this step and the next have a correlation below 4.5 standard errors "
-    "with the component, but half of all components have a correlation of at least 0.3 with some change",
+    fix="check that the component is recorded, that step() uses it, and that the observation shows its "
+    "effect; if the component is meant to have no effect, ignore this finding",
+    threshold="all changes in this step and the next have a correlation below 4.5 standard errors with the "
+    "component, but half of all components have a correlation of at least 0.3 with some change; or the "
+    "component is the same in all steps, and another one varies",
     source="the gripper of FetchPush, which is blocked",
     needs=("effects", "unsolved"),
 )
 def action_without_effect(facts: Facts) -> Iterator[Violation]:
-    """A component of the action has no effect on the observations."""
-    effects = facts.effects[0][1]
+    """A component of the action has no effect on the observations, or is constant."""
+    effects, (low, high) = facts.effects[0][1], facts.ranges["action"]
+    for component in np.flatnonzero(low == high) if (low < high).any() else ():
+        message = f"the component is {low[component]:g} in all {len(facts.rewards)} steps"
+        yield Violation(message, subject=f"action[{component}]")
     if (effects >= CLEAR).mean() >= 0.5:
         for component in np.flatnonzero(effects == 0):
             yield Violation("no observed change depends on this component", subject=f"action[{component}]")

@@ -271,6 +271,27 @@ CASES = {
         ),
         "robots look to two sides, which an angle shows": lambda: turned(is_shown=True),
         "a flag stays set": lambda: with_flags(np.logical_or.accumulate),
+        "angles wrap around": across_the_back,
+        "a success must last": lambda: changed(
+            healthy(), is_success=lasting, rewards=lambda each, i: lasting(each, i) - 1.0
+        ),
+        "a crash has a low reward": lambda: changed(
+            healthy(act=at_random),
+            rewards=lambda each, i: each.rewards - 9.0 * (is_last(each.rewards) & (i % 9 == 0)),
+        ),
+        "an agent is blocked in a corner": lambda: healthy(act=into_the_corner),
+        "a goal moves to and fro": lambda: judged(
+            mapped(healthy(), lambda rows: rows + 0.01 * (np.arange(31) % 2)[:, None], "desired_goal")
+        ),
+        "a camera has noise": lambda: judged(
+            changed(
+                healthy(),
+                achieved_goal=lambda each, i: (
+                    each.observations["achieved_goal"]
+                    + np.random.default_rng(i).normal(0, 0.005, (len(each) + 1, 2))
+                ),
+            )
+        ),
         "a success needs only one component": with_successes_of_one_component,
         "episodes begin where the last one ended": without_reset,
         "an agent rests at the end": lambda: resting(healthy()),
@@ -280,6 +301,11 @@ CASES = {
     "GD103 warning": {
         "large random actions come among small ones": lambda: healthy(
             act=lambda rng, *_: at_random(rng) * (1 if rng.random() < 0.3 else 0.1)
+        ),
+    },
+    "GD106 info action[2]": {
+        "a component is recorded as 0": lambda: with_other_actions(
+            lambda rows, i: np.column_stack([rows, np.zeros(len(rows))])
         ),
     },
     "GD201 error": {
@@ -404,6 +430,7 @@ CASES = {
     },
     "GD511 warning": {"achieved goals come two steps late": lambda: late_goals(2)},
     "GD512 error": {"episodes are padded": lambda: padded(healthy())},
+    "GD512 warning": {"a robot stops": stopped},
 }
 """For each finding, or none, functions that return episodes with only this finding."""
 
