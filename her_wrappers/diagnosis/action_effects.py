@@ -176,11 +176,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         return None
     (part, effect), (others, other) = sorted(groups, key=lambda each: (len(each[0]), -each[0].min()))
     means = np.add.reduceat(states, first) / (block.lengths[:, None] + 1)
-    power = np.log10(abs(effect / other)) if effect * other > 0 else 0.0
-    is_unit = abs(power) > 1.9 and abs(power - round(power)) < 0.1
-    if not is_unit and any(
-        _is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)
-    ):
+    if any(_is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)):
         return None
     where = f"in {len(part) / (len(part) + len(others)):.1%} of the episodes"
     where += f" (the last, from {part.min()} on)" if part.min() > others.max() else ""
@@ -189,7 +185,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
     ranges = [f"(actions from {each.min():.3g} to {each.max():.3g})" for each in used]
     return component, (
         f"{where}, the effect on a change of the state is {effect:.2g} {ranges[0]}, and in the others "
-        f"{other:.2g} {ranges[1]}" + (", as if in another unit" if is_unit else "")
+        f"{other:.2g} {ranges[1]}"
     )
 
 

@@ -13,7 +13,7 @@ from her_wrappers.checker.rules.episodes import placeholder_goal
 from her_wrappers.checker.rules.rewards import PERIODS
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.diagnosis.action_effects import best_lag, changed_effect, lag_text, other_lag
-from her_wrappers.diagnosis.columns import finite, flat, projected, split_goals
+from her_wrappers.diagnosis.columns import MAX_GOAL_SIZE, finite, flat, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
 from her_wrappers.recording.episodes import Episodes
@@ -139,11 +139,13 @@ def not_finite(facts: Facts) -> Iterator[Violation]:
 @rule(
     "GD503",
     severity="warning",
-    meaning="Components of the observation are larger than the others by orders of magnitude, or goals are "
-    "too large for the resolution of float32.",
-    fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do",
-    threshold="a magnitude of 10,000, which hides all other inputs in the first layer of a network; or a "
-    "resolution of float32 above a fifth of the median motion of a step",
+    meaning="Components of the observation are larger than the others by orders of magnitude, goals are too "
+    "large for the resolution of float32, or episodes have different units.",
+    fix="scale the observation in the environment, or normalize the inputs, as the agents of `her train` do; "
+    "record all episodes in one unit",
+    threshold="a magnitude of 10,000, which hides all other inputs in the first layer of a network; a "
+    "resolution of float32 above a fifth of the median motion of a step; or two narrow groups of episodes, "
+    "each with at least a tenth of them, in which the mean motions differ by a power of ten from 100 on",
     source="openai/baselines her/normalizer.py; HighwayEnv #473",
     needs=("episode",),
 )
@@ -157,6 +159,7 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
             f"them by {np.median(moves):.2g} (median)",
             subject="achieved_goal",
         )
+    yield from _other_units(facts.sample)
     if facts.normalizes:
         return
     for name, values in facts.observation_ranges.items():
@@ -168,6 +171,29 @@ def observation_scale(facts: Facts) -> Iterator[Violation]:
                 f"components is {np.median(magnitude):.3g}",
                 subject=name,
             )
+
+
+def _other_units(block: Any) -> Iterator[Violation]:
+    """Yield a violation for each array that moves 100, 1,000, ... times as far in a part of the episodes."""
+    before, (achieved, _, others) = block.state_of_step, split_goals(block.observations)
+    for name, leaf in {"achieved_goal": achieved, **others}.items():
+        if leaf.dtype.kind not in NUMBERS or leaf[0].size > MAX_GOAL_SIZE:
+            continue
+        rows, parts = flat(leaf).astype(np.float64), list[int]()
+        moves = np.add.reduceat(abs(rows[before + 1] - rows[before]), block.ends[:-1])
+        for i, mean in enumerate((moves / block.lengths[:, None]).T):
+            values = np.log10(np.sort(mean[mean > 0]))
+            least = max(5, len(values) // 10)
+            gaps = np.diff(values)[least - 1 : len(values) - least]
+            if gaps.max(initial=0) < 1:
+                continue
+            low, high = np.split(values, [least + int(gaps.argmax())])
+            power = float(np.median(high) - np.median(low))
+            if power > 1.9 and abs(power - round(power)) < 0.1 and max(low.std(), high.std()) < 0.3:
+                parts, share, factor = [*parts, i], len(high) / len(values), 10 ** round(power)
+        if parts:
+            message = f"components {parts} move {factor:,} times as far in {share:.1%} of the episodes"
+            yield Violation(f"{message}, as if in another unit", subject=name.removeprefix("/"))
 
 
 @rule(
@@ -441,8 +467,7 @@ def _are_wraps(goals: np.ndarray, states: np.ndarray) -> np.ndarray:
     threshold="actions up to 3 steps before or after explain 80 % of the variance of a change of the state, "
     "and leave at most half of the variance that the actions of the same step leave; the number of these "
     "steps differs in 10 % of the episodes; or the effects of a component form two narrow groups of "
-    "episodes, with medians that differ by a factor of 2 or in sign, and the state does not show which, or "
-    "by a factor of 100 or 1,000",
+    "episodes, with medians that differ by a factor of 2 or in sign, and the state does not show which",
     needs=("episodes",),
 )
 def actions_unlike_motion(facts: Facts) -> Iterator[Violation]:

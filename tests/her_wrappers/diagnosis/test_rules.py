@@ -335,6 +335,11 @@ CASES = {
             healthy(), angle=lambda each, i: np.ones(len(each) + 1)
         ),
     },
+    "GD503 warning observation": {
+        "observations have two units": lambda: changed(
+            healthy(), observation=lambda each, i: each.observations["observation"] * (1000 if i % 3 else 1)
+        ),
+    },
     "GD504 warning start": {
         "some starts are repeated": lambda: [with_start(number) for number in range(30)],
     },
@@ -418,9 +423,6 @@ CASES = {
     },
     "GD509 warning action[1]": {
         "robots look to two sides": lambda: turned(is_shown=False),
-        "observations have two units": lambda: changed(
-            healthy(), observation=lambda each, i: each.observations["observation"] * (1000 if i % 3 else 1)
-        ),
     },
     "GD511 error": {
         "rows are recorded twice": lambda: [
