@@ -176,7 +176,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
         return None
     (part, effect), (others, other) = sorted(groups, key=lambda each: (len(each[0]), -each[0].min()))
     means = np.add.reduceat(states, first) / (block.lengths[:, None] + 1)
-    if any(_is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)):
+    if any(is_predicted(rows[np.append(part, others)], len(part)) for rows in (states[first], means)):
         return None
     where = f"in {len(part) / (len(part) + len(others)):.1%} of the episodes"
     where += f" (the last, from {part.min()} on)" if part.min() > others.max() else ""
@@ -189,7 +189,7 @@ def changed_effect(block: Episodes) -> tuple[int, str] | None:
     )
 
 
-def _is_predicted(rows: np.ndarray, count: int) -> bool:
+def is_predicted(rows: np.ndarray, count: int) -> bool:
     """Return whether a function of (n, K) rows predicts which of them are the first ``count`` rows."""
     rows = rows[:, np.ptp(rows, axis=0) > 1e-6 * abs(rows).max(axis=0)]
     label = np.where(np.arange(len(rows)) < count, 1.0, -1.0)

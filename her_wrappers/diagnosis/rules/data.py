@@ -12,7 +12,7 @@ import numpy as np
 from her_wrappers.checker.rules.episodes import placeholder_goal
 from her_wrappers.checker.rules.rewards import PERIODS
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
-from her_wrappers.diagnosis.action_effects import best_lag, changed_effect, lag_text, other_lag
+from her_wrappers.diagnosis.action_effects import best_lag, changed_effect, is_predicted, lag_text, other_lag
 from her_wrappers.diagnosis.columns import MAX_GOAL_SIZE, finite, flat, projected, split_goals
 from her_wrappers.diagnosis.facts import FEW_EPISODES, Facts, rule
 from her_wrappers.goals.in_observation import find_goal_in_observation, find_hidden_goal
@@ -237,10 +237,10 @@ def goal_in_observation(facts: Facts) -> Iterator[Violation]:
     threshold="distances of the step before or after, an offset, or a linear function of achieved goals "
     "explains successes or rewards with under a quarter of the errors of the distance (at least 5); goals "
     "are reached, but no flag is set, or all rewards are equal; a quarter of the successful episodes have "
-    "flags in all steps, but no rewards at first; half of the other episodes get within 0.1 % of the median "
-    "distance of a success; 30 % of the failed steps are nearer than the median success; both goals are "
-    "always equal; a quarter of the successes have the lower of two rewards, and vice versa; or (a warning) "
-    "flags and rewards have different radii, or goals are rounded",
+    "flags in all steps, but begin farther from the goal than any ends; half of the other episodes get "
+    "within 0.1 % of the median distance of a success; 30 % of the failed steps are nearer than the median "
+    "success; both goals are always equal; a quarter of the successes have the lower of two rewards, and "
+    "vice versa; or (a warning) flags and rewards have different radii, or goals are rounded",
     needs=("episodes",),
 )
 def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
@@ -250,6 +250,15 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
     if facts.moves.any() and np.array_equal(*split_goals(sample.observations)[:2]):
         message = "equals achieved_goal in all states, as if both were one array"
         yield Violation(message, subject="desired_goal")
+        return
+    radius = facts.distances[last[facts.flags[last] > 0]].max(initial=0)
+    is_whole = np.logical_and.reduceat(facts.flags > 0, facts.offsets[:-1])
+    is_whole &= facts.distances[facts.offsets[:-1]] > radius
+    if is_whole.sum() >= max(3, 0.25 * facts.is_success_episode.sum()):
+        message = (
+            f"all steps of {is_whole.sum()} episodes are successes, though only the last ones are at goals"
+        )
+        yield Violation(message, subject="is_success")
         return
     contradictions = list(_flags_unlike_rewards(facts))
     yield from contradictions
@@ -299,14 +308,7 @@ def _flags_unlike_rewards(facts: Facts) -> Iterator[Violation]:
         radii = [float(facts.distances[each].max()) for each in (flagged, rewarded)]
         message = f"flags have the success radius {radii[0]:.3g}, and rewards {radii[1]:.3g}"
         yield Violation(message, severity="warning")
-    begins = facts.offsets[:-1]
-    of_episode = [np.logical_or.reduceat(each, begins) for each in (flagged, rewarded)]
-    is_whole = np.logical_and.reduceat(flagged, begins) & of_episode[1] & ~rewarded[begins]
-    is_whole &= np.add.reduceat(rewarded, begins, dtype=int) <= facts.lengths - 2
-    if is_whole.sum() >= max(3, 0.25 * of_episode[0].sum()):
-        message = f"all steps of {is_whole.sum()} episodes are successes, but the first steps have no reward"
-        yield Violation(message, subject="is_success")
-        return
+    of_episode = [np.logical_or.reduceat(each, facts.offsets[:-1]) for each in (flagged, rewarded)]
     is_wrong = of_episode[0] & ~of_episode[1]  # not only a flag that stays, or that is set at the end only
     shares = (low.sum() / flagged.sum(), missing.sum() / rewarded.sum())
     if min(shares) < 0.25 or is_wrong.sum() < max(3, 0.1 * of_episode[0].sum()):
@@ -546,7 +548,8 @@ def _is_unchanged(block: Episodes) -> np.ndarray:
     threshold="half of the episodes begin with the last state and the goal of one of the 16 before, though "
     "goals vary; a quarter of the episodes end with 3 or more equal states and actions, in different "
     "numbers, but with other rewards or flags than the step that led to the state; or (a warning) 5 % end "
-    "with 5 or more equal states, but new and large actions, inside the range of achieved goals",
+    "with 5 or more equal states, but new and large actions, in different places inside the range of "
+    "achieved goals",
     needs=("episodes",),
 )
 def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
@@ -567,10 +570,12 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
             is_strong = (abs(rows) > 0.3 * abs(rows).max()).any(axis=1)
             is_strange[1:] |= (rows[1:] != rows[:-1]).any(axis=1) & is_strong[1:]
     extents, centers = np.ptp(goals, axis=0), (goals.min(axis=0) + goals.max(axis=0)) / 2
-    is_at_edge = (abs(goals - centers) > 0.49 * extents).any(axis=1)  # where a robot can be blocked
-    is_strange &= unmoved & ~is_at_edge[sample.state_of_step]
-    padded, frozen, others = [], list[int](), 0
-    for begin, end in pairwise(sample.ends.tolist()):
+    # A robot can be blocked at the edge of the achieved range, but an object can lie there all the time.
+    is_at_edge = (abs(goals - centers) > 0.49 * extents)[sample.state_of_step]
+    is_at_edge &= is_at_edge[~unmoved].sum(axis=0) < (~unmoved).sum() / 2
+    is_strange &= unmoved & ~is_at_edge.any(axis=1)
+    padded, frozen, others = [], np.zeros(len(sample), np.int64), 0
+    for i, (begin, end) in enumerate(pairwise(sample.ends.tolist())):
         count = int((~idle[begin:end])[::-1].argmax())  # 0 too if all steps are idle
         entry = end - count - 1  # the step that leads to the state
         jump = abs(facts.rewards[entry] - facts.rewards[end - 1]) > 0.1 * np.ptp(facts.rewards)
@@ -579,12 +584,18 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
             padded.append(count)
         still = int((~unmoved[begin:end])[::-1].argmax())
         others += is_strange[begin : end - still].mean() > 0.05
-        if still >= 5 and is_strange[end - still : end].mean() > 0.5:
-            frozen.append(still)
-    if len(frozen) >= max(3, 0.05 * len(sample)) and others <= 0.1 * len(sample) and facts.has_fractions:
-        found = f"in {len(frozen)} of {len(sample)} episodes, new actions change nothing in the last steps "
-        found += f"({np.median(frozen):.0f} steps, median), as if the robot had stopped"
-        yield Violation(found, severity="warning")
+        frozen[i] = still if still >= 5 and is_strange[end - still : end].mean() > 0.5 else 0
+    reached = facts.success[sample.ends[1:] - 1]
+    if 2 * (frozen[reached] > 0).sum() > reached.sum():  # the robot is locked at its goal
+        frozen[reached] = 0
+    count, finals = int((frozen > 0).sum()), sample.state_of_step[sample.ends[1:] - 1][frozen > 0]
+    if count >= max(3, 0.05 * len(sample)) and others <= 0.1 * len(sample) and facts.has_fractions:
+        compared = goals[np.append(finals, np.linspace(0, len(goals) - 1, count).astype(np.intp))]
+        spreads = [np.linalg.norm(each.std(axis=0)) for each in (compared[:count], goals)]
+        if spreads[0] > 0.6 * spreads[1] and not is_predicted(compared, count):  # not stuck in some places
+            found = f"in {count} of {len(sample)} episodes, new actions change nothing in the last steps "
+            found += f"({np.median(frozen[frozen > 0]):.0f} steps, median), as if the robot had stopped"
+            yield Violation(found, severity="warning")
     if len(padded) >= len(sample) / 4 and np.ptp(padded):
         yield Violation(
             f"{len(padded)} of {len(sample)} episodes end with rows that repeat state and action "

@@ -204,6 +204,19 @@ def stopped(act=at_random):
     ])
 
 
+def in_a_hole():
+    """Return episodes that keep their state from the first one in a circle on."""
+
+    def rows(each):
+        is_in = np.linalg.norm(each.observations["achieved_goal"] - 0.6, axis=1) < 0.2
+        return np.minimum(np.arange(31), is_in.argmax() if is_in.any() else 31)
+
+    episodes = healthy(act=at_random)
+    return judged([
+        replace(rows_of(each, rows(each), np.arange(30)), actions=each.actions) for each in episodes
+    ])
+
+
 def into_the_corner(rng, *_):
     return rng.uniform(0.2, 1, 2)
 
@@ -280,6 +293,7 @@ CASES = {
             rewards=lambda each, i: each.rewards - 9.0 * (is_last(each.rewards) & (i % 9 == 0)),
         ),
         "an agent is blocked in a corner": lambda: healthy(act=into_the_corner),
+        "an agent is stuck in a hole": in_a_hole,
         "a goal moves to and fro": lambda: judged(
             mapped(healthy(), lambda rows: rows + 0.01 * (np.arange(31) % 2)[:, None], "desired_goal")
         ),
