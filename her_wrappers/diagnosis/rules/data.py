@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -561,43 +560,48 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
     if parts >= len(facts) / 2 and np.ptp(facts.desired, axis=0).any():
         yield Violation(f"{parts} of {len(facts)} episodes begin with last state and goal of an earlier one")
     sample: Any = facts.sample
-    unmoved, last = _is_unchanged(sample), (sample.ends[1:] - 1).repeat(sample.lengths)
-    goals, idle, is_strange = split_goals(sample.observations)[0], unmoved.copy(), np.zeros_like(unmoved)
+    begins, last, flags = sample.ends[:-1], sample.ends[1:] - 1, facts.flags
+    unmoved, is_new = _is_unchanged(sample), np.zeros(sample.num_steps, np.bool_)
+    idle = unmoved.copy()
     for leaf in leaf_arrays(sample.actions):
         rows = flat(leaf)
-        idle &= (rows == rows[last]).all(axis=1)
+        idle &= (rows == rows[last].repeat(sample.lengths, axis=0)).all(axis=1)
         if leaf.dtype.kind in NUMBERS:
-            is_strong = (abs(rows) > 0.3 * abs(rows).max()).any(axis=1)
-            is_strange[1:] |= (rows[1:] != rows[:-1]).any(axis=1) & is_strong[1:]
-    extents, centers = np.ptp(goals, axis=0), (goals.min(axis=0) + goals.max(axis=0)) / 2
-    # A robot can be blocked at the edge of the achieved range, but an object can lie there all the time.
-    is_at_edge = (abs(goals - centers) > 0.49 * extents)[sample.state_of_step]
-    is_at_edge &= is_at_edge[~unmoved].sum(axis=0) < (~unmoved).sum() / 2
-    is_strange &= unmoved & ~is_at_edge.any(axis=1)
-    padded, frozen, others = [], np.zeros(len(sample), np.int64), 0
-    for i, (begin, end) in enumerate(pairwise(sample.ends.tolist())):
-        count = int((~idle[begin:end])[::-1].argmax())  # 0 too if all steps are idle
-        entry = end - count - 1  # the step that leads to the state
-        jump = abs(facts.rewards[entry] - facts.rewards[end - 1]) > 0.1 * np.ptp(facts.rewards)
-        is_longest, flags = end - begin == facts.lengths.max(), facts.flags
-        if count >= 3 and is_longest and (jump or flags[entry] != flags[end - 1]):
-            padded.append(count)
-        still = int((~unmoved[begin:end])[::-1].argmax())
-        others += is_strange[begin : end - still].mean() > 0.05
-        frozen[i] = still if still >= 5 and is_strange[end - still : end].mean() > 0.5 else 0
-    reached = facts.success[sample.ends[1:] - 1]
-    if 2 * (frozen[reached] > 0).sum() > reached.sum():  # the robot is locked at its goal
-        frozen[reached] = 0
-    count, finals = int((frozen > 0).sum()), sample.state_of_step[sample.ends[1:] - 1][frozen > 0]
-    if count >= max(3, 0.05 * len(sample)) and others <= 0.1 * len(sample) and facts.has_fractions:
-        compared = goals[np.append(finals, np.linspace(0, len(goals) - 1, count).astype(np.intp))]
-        spreads = [np.linalg.norm(each.std(axis=0)) for each in (compared[:count], goals)]
-        if spreads[0] > 0.6 * spreads[1] and not is_predicted(compared, count):  # not stuck in some places
-            found = f"in {count} of {len(sample)} episodes, new actions change nothing in the last steps "
-            found += f"({np.median(frozen[frozen > 0]):.0f} steps, median), as if the robot had stopped"
-            yield Violation(found, severity="warning")
-    if len(padded) >= len(sample) / 4 and np.ptp(padded):
+            sizes = abs(rows).max(axis=1)
+            is_new[1:] |= (rows[1:] != rows[:-1]).any(axis=1) & (sizes > 0.3 * np.median(sizes))[1:]
+
+    def tails(is_tail: np.ndarray) -> np.ndarray:
+        """Return how many steps at the end of each episode are in a tail; 0 if all are."""
+        rest = np.maximum.reduceat(np.where(is_tail, -1, np.arange(len(is_tail))), begins)
+        return np.where(rest < 0, 0, last - rest)
+
+    padded, still = tails(idle), tails(unmoved)
+    entry = last - padded  # the step that leads to the state
+    jump = abs(facts.rewards[entry] - facts.rewards[last]) > 0.1 * np.ptp(facts.rewards)
+    is_padded = (
+        (padded >= 3) & (sample.lengths == facts.lengths.max()) & (jump | (flags[entry] != flags[last]))
+    )
+    if is_padded.sum() >= len(sample) / 4 and np.ptp(padded[is_padded]):
         yield Violation(
-            f"{len(padded)} of {len(sample)} episodes end with rows that repeat state and action "
-            f"({np.median(padded):.0f} rows, median), with other rewards or flags than the same state before"
+            f"{is_padded.sum()} of {len(sample)} episodes end with rows that repeat state and action "
+            f"({np.median(padded[is_padded]):.0f} rows, median), with other rewards or flags than before"
         )
+    counts = np.concatenate([[0], np.cumsum(unmoved & is_new)])
+    strange = counts[last + 1] - counts[last + 1 - still]  # steps with new actions in each tail
+    is_frozen, reached = (still >= 5) & (strange > still / 2), facts.success[last]
+    is_frozen &= ~reached | (
+        2 * is_frozen[reached].sum() <= reached.sum()
+    )  # a robot can be locked at its goal
+    others = counts[last + 1] - counts[begins] - strange > 0.05 * (sample.lengths - still)
+    least = max(3, 0.05 * len(sample))
+    if is_frozen.sum() >= least and others.sum() <= 2 * least and facts.has_fractions:
+        goals = split_goals(sample.observations)[0]
+        some = np.linspace(0, len(goals) - 1, is_frozen.sum()).astype(np.intp)
+        found = goals[np.append(sample.state_of_step[last[is_frozen]], some)]
+        spreads = [np.linalg.norm(each.std(axis=0)) for each in (found[: len(some)], goals)]
+        if spreads[0] > 0.6 * spreads[1] and not is_predicted(found, len(some)):  # not stuck in some places
+            message = (
+                f"in {len(some)} of {len(sample)} episodes, new actions change nothing in the last steps "
+            )
+            message += f"({np.median(still[is_frozen]):.0f} steps, median), as if the robot had stopped"
+            yield Violation(message, severity="warning")
