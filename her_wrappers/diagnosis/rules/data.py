@@ -567,7 +567,7 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
         rows = flat(leaf)
         idle &= (rows == rows[last].repeat(sample.lengths, axis=0)).all(axis=1)
         if leaf.dtype.kind in NUMBERS:
-            sizes = abs(rows).max(axis=1)
+            sizes = abs(rows).max(axis=1, initial=0)
             is_new[1:] |= (rows[1:] != rows[:-1]).any(axis=1) & (sizes > 0.3 * np.median(sizes))[1:]
 
     def tails(is_tail: np.ndarray) -> np.ndarray:
