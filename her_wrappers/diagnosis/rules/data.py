@@ -254,9 +254,7 @@ def success_unlike_distance(facts: Facts) -> Iterator[Violation]:
     is_whole = np.logical_and.reduceat(facts.flags > 0, facts.offsets[:-1])
     is_whole &= facts.distances[facts.offsets[:-1]] > radius
     if is_whole.sum() >= max(3, 0.25 * facts.is_success_episode.sum()):
-        message = (
-            f"all steps of {is_whole.sum()} episodes are successes, though only the last ones are at goals"
-        )
+        message = f"{is_whole.sum()} episodes have it in all steps, though only their ends are near goals"
         yield Violation(message, subject="is_success")
         return
     contradictions = list(_flags_unlike_rewards(facts))
@@ -356,10 +354,10 @@ def _unlike_distance(facts: Facts) -> Iterator[Violation]:
     achieved, desired = (projected(finite(each)) for each in goals)
     reached, distances = facts.success[: len(before)], facts.distances[: len(before)]
     columns = (distances, *abs(achieved[before + 1] - desired[before]).T)
-    is_known = facts.is_success_episode[: len(sample)].sum() >= FEW_EPISODES and not reached.all()
-    solved = np.flatnonzero(facts.is_success_episode[: len(sample)])
-    last = [np.flatnonzero(reached[: sample.ends[i + 1]])[-1] for i in solved]
-    if found := _other_frame(achieved[before + 1], desired[before], reached, np.array(last, np.int64)):
+    last = np.maximum.reduceat(np.where(reached, np.arange(len(reached)), -1), sample.ends[:-1])
+    last = last[last >= 0]  # success of each episode
+    is_known = len(last) >= FEW_EPISODES and not reached.all()
+    if found := _other_frame(achieved[before + 1], desired[before], reached, last):
         yield Violation(found)
         return
     failed = np.minimum.reduceat(facts.distances, facts.offsets[:-1])[~facts.is_success_episode]
@@ -422,14 +420,12 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
         moves = abs(rows[lag:] - rows[:-lag]).max(axis=1)
         return np.asarray(moves[episode[lag:] == episode[:-lag]])
 
-    shares = [(changes(desired, 1 + i) > 0).mean() for i in range(min(16, sample.lengths.max()))]
+    shares = [(changes(desired, i) > 0).mean() for i in range(1, min(17, sample.lengths.max() + 1))]
     lag = int(np.argmin(shares)) + 1
     is_near = np.median(changes(achieved, lag)) < np.median(changes(achieved, 1)) / 2
     if shares[0] >= 0.9 and shares[lag - 1] <= 0.1 and is_near:
-        message = (
-            f"changes in {shares[0]:.1%} of the steps, and in {shares[lag - 1]:.1%} within {lag} steps, "
-        )
-        yield Violation(f"{message}as if rows of {lag} episodes alternate", subject="desired_goal")
+        message = f"changes in {shares[0]:.1%} of the steps, but in {shares[lag - 1]:.1%} within {lag} steps"
+        yield Violation(f"{message}, as if rows of {lag} episodes alternate", subject="desired_goal")
     first, final = before[sample.ends[:-1]], before[sample.ends[1:] - 1] + 1
     is_old = (desired[first[1:]] == desired[final[:-1]]).all(axis=1)
     is_old &= (desired[first[1:]] != desired[final[1:]]).any(axis=1)
@@ -578,9 +574,8 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
     padded, still = tails(idle), tails(unmoved)
     entry = last - padded  # the step that leads to the state
     jump = abs(facts.rewards[entry] - facts.rewards[last]) > 0.1 * np.ptp(facts.rewards)
-    is_padded = (
-        (padded >= 3) & (sample.lengths == facts.lengths.max()) & (jump | (flags[entry] != flags[last]))
-    )
+    is_padded = (padded >= 3) & (jump | (flags[entry] != flags[last]))
+    is_padded &= sample.lengths == facts.lengths.max()
     if is_padded.sum() >= len(sample) / 4 and np.ptp(padded[is_padded]):
         yield Violation(
             f"{is_padded.sum()} of {len(sample)} episodes end with rows that repeat state and action "
@@ -589,19 +584,16 @@ def episode_bounds_wrong(facts: Facts) -> Iterator[Violation]:
     counts = np.concatenate([[0], np.cumsum(unmoved & is_new)])
     strange = counts[last + 1] - counts[last + 1 - still]  # steps with new actions in each tail
     is_frozen, reached = (still >= 5) & (strange > still / 2), facts.success[last]
-    is_frozen &= ~reached | (
-        2 * is_frozen[reached].sum() <= reached.sum()
-    )  # a robot can be locked at its goal
+    if 2 * is_frozen[reached].sum() > reached.sum():
+        is_frozen &= ~reached  # a robot can be locked at its goal
     others = counts[last + 1] - counts[begins] - strange > 0.05 * (sample.lengths - still)
-    least = max(3, 0.05 * len(sample))
-    if is_frozen.sum() >= least and others.sum() <= 2 * least and facts.has_fractions:
+    least, count = max(3, 0.05 * len(sample)), int(is_frozen.sum())
+    if least <= count <= len(sample) / 2 and others.sum() <= 2 * least and facts.has_fractions:
         goals = split_goals(sample.observations)[0]
-        some = np.linspace(0, len(goals) - 1, is_frozen.sum()).astype(np.intp)
+        some = np.linspace(0, len(goals) - 1, count).astype(np.intp)
         found = goals[np.append(sample.state_of_step[last[is_frozen]], some)]
-        spreads = [np.linalg.norm(each.std(axis=0)) for each in (found[: len(some)], goals)]
-        if spreads[0] > 0.6 * spreads[1] and not is_predicted(found, len(some)):  # not stuck in some places
-            message = (
-                f"in {len(some)} of {len(sample)} episodes, new actions change nothing in the last steps "
-            )
-            message += f"({np.median(still[is_frozen]):.0f} steps, median), as if the robot had stopped"
-            yield Violation(message, severity="warning")
+        spreads = [np.linalg.norm(each.std(axis=0)) for each in (found[:count], goals)]
+        if spreads[0] > 0.6 * spreads[1] and not is_predicted(found, count):  # not stuck in some places
+            steps = f"{np.median(still[is_frozen]):.0f} steps (median)"
+            message = f"in {count} of {len(sample)} episodes, new actions change nothing in the last {steps}"
+            yield Violation(f"{message}, as if the robot had stopped", severity="warning")
