@@ -285,6 +285,11 @@ CASES = {
         "robots look to two sides, which an angle shows": lambda: turned(is_shown=True),
         "a flag stays set": lambda: with_flags(np.logical_or.accumulate),
         "angles wrap around": across_the_back,
+        "quaternions change their sign": lambda: mapped(
+            across_the_back(),
+            lambda rows: np.column_stack([np.cos(rows[:, 0] / 2), 0 * rows, np.sin(rows[:, 0] / 2)]),
+            *PLACES,
+        ),
         "a success must last": lambda: changed(
             healthy(), is_success=lasting, rewards=lambda each, i: lasting(each, i) - 1.0
         ),
