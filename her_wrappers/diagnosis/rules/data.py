@@ -55,13 +55,12 @@ def dense_and_sparse_mixed(facts: Facts) -> Iterator[Violation]:
             for function, other in ((np.minimum, np.inf), (np.maximum, -np.inf))
         )
         values, counts = np.unique(low[low == high], return_counts=True)
-        few, most = values[counts.argsort()[-2:]] if 1 < len(values) <= 3 else (0, 0)
-        count = int((low[low == high] == few).sum())
-        if few == most or count < max(3, 0.05 * len(facts)) or (low < high).mean() > 0.05:
-            continue
-        far, near = (facts.distances[steps & (rounded == each)] for each in (few, most))
-        if max(near.min(), far.min()) < min(near.max(), far.max()):  # else they depend on the distance
-            yield Violation(f"{kind} goals have the reward {few:g} in {count} episodes, but usually {most:g}")
+        if len(values) == 2 and counts.min() >= max(3, 0.05 * len(facts)) and (low < high).mean() <= 0.05:
+            few, most = values[counts.argsort()]
+            far, near = (facts.distances[steps & (rounded == each)] for each in values)
+            if max(near.min(), far.min()) < min(near.max(), far.max()):  # else they depend on the distance
+                text = f"the reward {few:g} in {counts.min()} episodes, and {most:g} in {counts.max()}"
+                yield Violation(f"{kind} goals have {text}")
 
 
 @rule(
@@ -178,7 +177,7 @@ def _other_units(block: Any) -> Iterator[Violation]:
     for name, leaf in {"achieved_goal": achieved, **others}.items():
         if leaf.dtype.kind not in NUMBERS or leaf[0].size > MAX_GOAL_SIZE:
             continue
-        rows, parts = flat(leaf).astype(np.float64), list[int]()
+        rows, parts = finite(flat(leaf).astype(np.float64)), list[int]()
         moves = np.add.reduceat(abs(rows[before + 1] - rows[before]), block.ends[:-1])
         for i, mean in enumerate((moves / block.lengths[:, None]).T):
             values = np.log10(np.sort(mean[mean > 0]))
