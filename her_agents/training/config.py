@@ -93,7 +93,7 @@ class Config:
     """Capacity of the replay buffer in transitions. The capacity is reduced if the run has fewer steps,
     except with a simulator. There, each environment has an equal share of the capacity."""
     learning_starts: int = count(1_000, usual=(0, 100_000))
-    """Steps before the first update."""
+    """Steps before the first update, in which the untrained agent explores."""
     real: bool = False
     """Whether the environment moves a real robot. The run then makes only one instance of the environment,
     takes no random actions to check it, updates the agent in a thread while the robot moves, and saves all
