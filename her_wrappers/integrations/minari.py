@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from her_wrappers.data.spaces import SpaceSpec
-from her_wrappers.data.trees import concatenate_trees
+from her_wrappers.data.spaces import SpaceSpec, leaf_spaces
+from her_wrappers.data.trees import as_leaf
 from her_wrappers.recording.dataset import Dataset, EpisodeErrors, episodes_of, numbered
 from her_wrappers.recording.episode import Episode
 from her_wrappers.recording.episodes import Episodes
@@ -53,8 +53,10 @@ def to_minari(
     try:
         parse_dataset_id(dataset_id)
     except (TypeError, ValueError) as error:  # Minari could write other ids, but not read them
-        form = 'must have the form "name-v0" or "namespace/name-v0"'
-        raise ValueError(f"dataset_id {form}, got {dataset_id!r}") from error
+        raise ValueError(
+            f'dataset_id must have the form "namespace/name-v0", got {dataset_id!r}; the '
+            "namespace can be left out, or must have at least two letters"
+        ) from error
     observations, actions = _specs_of(env)
     begun = False
 
@@ -122,11 +124,19 @@ def _minari() -> Any:
 
 
 def _specs_of(env: gym.Env[Any, Any] | str | EnvSpec) -> tuple[SpaceSpec, SpaceSpec]:
+    # Minari could write keys with a slash but not read them, since a slash separates the groups of HDF5.
     if isinstance(env, str | EnvSpec):
         with gym.make(env) as made:
             return _specs_of(made)
     if not isinstance(env, gym.Env):
         raise TypeError(f"env must be a gymnasium Env, an id or a spec, got {type(env).__name__}")
+    for name in ("observation_space", "action_space"):
+        for path in leaf_spaces(getattr(env, name)):
+            if bad := [key for key in path if "/" in str(key)]:
+                raise ValueError(
+                    f"keys in the {name} of env must not contain a slash, which Minari cannot store, got the "
+                    f"key {bad[0]!r}; rename it in the environment"
+                )
     return SpaceSpec.of("observations", env.observation_space), SpaceSpec.of("actions", env.action_space)
 
 
@@ -140,7 +150,10 @@ def _as_minari_infos(episode: Episode, number: int) -> dict[str, Any]:
     infos: dict[str, Any] = {}
     for key, rows in episode.infos.items():
         if key in episode.reset_info:
-            parts = [episode.reset_info[key][None], rows]
-            rows = concatenate_trees(f"infos/{key} of episode {number}, with reset_info,", parts)  # noqa: PLW2901
+            first = episode.reset_info[key]
+            if not rows.dtype.kind == first.dtype.kind == "U" or first.shape != rows.shape[1:]:
+                name = f"reset_info/{key} of episode {number}"
+                first = as_leaf(name, first, rows.shape[1:], rows.dtype)
+            rows = np.concatenate([first[None], rows])  # noqa: PLW2901 - rows of all states
         infos[key] = rows.tolist() if rows.dtype.kind == "U" else rows  # h5py cannot store arrays of str
     return infos

@@ -130,9 +130,13 @@ def test_an_archive_is_written_episode_by_episode(tmp_path):
 BOX = Registered(spaces.Box(-1, 1, (4,)))
 REFUSED = {
     "episode 1 has the key 'map' in reset_info but not": {"reset_info": {"map": np.zeros(2)}, "infos": {}},
-    "infos/a of episode 1, with reset_info, must have rows of the same shape": {
+    "reset_info/a of episode 1 must have shape (), got (2,)": {
         "reset_info": {"a": np.zeros(2)},
         "infos": {"a": np.zeros(3)},
+    },
+    "reset_info/a of episode 1 must have dtype int64, got float64": {
+        "reset_info": {"a": np.array(0.5)},
+        "infos": {"a": np.zeros(3, int)},
     },
 }
 
@@ -159,6 +163,12 @@ def test_a_dataset_that_exists_is_not_replaced():
     with pytest.raises(ValueError, match="already exists"):
         to_minari([random_episode(2, env=BOX)], "some/thing-v0", BOX, **METADATA)
     assert_same_episodes(from_minari("some/thing-v0"), [episode])
+
+
+def test_keys_with_slashes_are_errors():
+    env = Registered(spaces.Dict({"a/b": spaces.Discrete(2)}))
+    with pytest.raises(ValueError, match=r"keys in the observation_space .* got the key 'a/b'"):
+        to_minari([], "some/thing-v0", env, **METADATA)
 
 
 def test_a_buffer_takes_a_dataset_as_it_is():
