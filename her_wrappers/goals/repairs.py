@@ -162,9 +162,21 @@ class AsGoalEnv(_Repair):
         })
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
-        """Reset the environment, see `gymnasium.Env.reset`, and sample the desired goal."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._goal = self._as_goal(self._sample_goal(observation, info, self.np_random))
+        """Reset the environment and sample the desired goal.
+
+        Args:
+            seed: See `gymnasium.Env.reset`.
+            options: Options of the environment, and the option ``"goal"``, (G,), which is the desired goal.
+
+        Raises:
+            ValueError: A goal does not have the shape of the goal space.
+        """
+        own = dict(options or {})
+        goal = own.pop("goal", None)
+        observation, info = self.env.reset(seed=seed, options=own or None)
+        if goal is None:
+            goal = self._sample_goal(observation, info, self.np_random)
+        self._goal = self._as_goal(goal)
         return self._repair(observation, info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
@@ -192,7 +204,7 @@ class AsGoalEnv(_Repair):
         if own.shape != self._goal_space.shape:
             raise ValueError(
                 f"goals must have the shape {self._goal_space.shape} of goal_space, got {own.shape}; correct "
-                "the function passed as achieved_goal= or sample_goal="
+                "the function passed as achieved_goal= or sample_goal=, or the option 'goal' of reset()"
             )
         return own
 

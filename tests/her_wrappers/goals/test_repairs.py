@@ -80,7 +80,10 @@ def test_a_plain_environment_becomes_a_correct_goal_environment():
     assert report.successes
 
 
-def test_goals_of_another_shape_are_errors():
+def test_reset_options_can_set_the_goal_and_goals_of_another_shape_are_errors():
+    observation, info = make_car().reset(seed=0, options={"goal": [-0.5]})
+    assert observation["desired_goal"].tolist() == [-0.5]
+    assert info["is_success"] == bool(abs(observation["achieved_goal"][0] + 0.5) < 0.1)
     with pytest.raises(ValueError, match=r"goals must have the shape \(.*\) of goal_space"):
         make_car(achieved_goal=lambda observation, info: observation).reset(seed=0)
 
