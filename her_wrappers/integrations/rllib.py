@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from her_wrappers.goals.success_flag import flag_of
+from her_wrappers.replay.buffer import HindsightReplayBuffer
 
 try:
     from ray.rllib.algorithms import Algorithm, AlgorithmConfig
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
 BUFFER_TYPE = "EpisodeReplayBuffer"
 """Value of ``replay_buffer_config["type"]``: a name of RLlib's, since SACConfig accepts no other names."""
+
+GIVEN_BY_RLLIB = {"observation_space", "action_space", "buffer_size", "n_steps", "gamma", "device"}
+OPTIONS = inspect.signature(HindsightReplayBuffer).parameters.keys() - GIVEN_BY_RLLIB
+"""Arguments of `HindsightReplayBuffer` that are allowed as keys of ``replay_buffer_config``."""
 
 STATE_KEY = "replay_buffer"
 """Key of the replay buffer in the state dict of an algorithm."""
@@ -102,19 +108,35 @@ class _HerConfig(AlgorithmConfig):  # type: ignore[misc] # RLlib has no annotati
 
     def validate(self) -> None:
         """Raise ValueError if a setting is not valid, or does not work with hindsight."""
-        if self.replay_buffer_config.get("type") != BUFFER_TYPE:
+        config, name = self.replay_buffer_config, type(self).__name__
+        if config.get("type") != BUFFER_TYPE:
             raise ValueError(
-                'replay_buffer_config["type"] must be left out, since the buffer is always a '
-                f"HerEpisodeReplayBuffer, got {self.replay_buffer_config.get('type')!r}"
+                f'replay_buffer_config["type"] must be left out, got {config.get("type")!r}; {name} always '
+                "uses her_wrappers.integrations.rllib.HerEpisodeReplayBuffer"
             )
+        if unknown := sorted(config.keys() - OPTIONS - {"type", "capacity"}):
+            choices = f"choose from 'capacity', which is the size of the buffer, and {sorted(OPTIONS)}"
+            is_of_training = unknown[0] in {"n_step", "n_steps", "gamma"}
+            fix = "pass n_step= and gamma= to training()" if is_of_training else choices
+            raise ValueError(f"replay_buffer_config has the unknown key {unknown[0]!r}; {fix}")
+        if not self.enable_env_runner_and_connector_v2:
+            raise ValueError(f"{name} needs the new API stack, got the old one; remove api_stack(...)")
+        if self.is_multi_agent:
+            raise ValueError(f"{name} needs a single agent, got several; remove multi_agent(...)")
         for key in ("env_to_module_connector", "learner_connector"):
             if getattr(self, f"_{key}") is not None:
                 raise ValueError(
-                    f"{key} must be None, since {type(self).__name__} sets this connector itself; change "
-                    "observations in a wrapper of the environment instead"
+                    f"{key} must be None, got a function; {name} sets this connector itself, so remove "
+                    f"{key}=, and change observations in a wrapper of the environment instead"
                 )
-        if not isinstance(self.n_step, int):  # RLlib also takes a range
-            raise ValueError(f"n_step must be an int, got {self.n_step!r}")  # noqa: TRY004 - as above
+        if not isinstance(self.n_step, int):
+            raise ValueError(  # noqa: TRY004 - a setting, as in the checks above
+                f"n_step must be an int, got {self.n_step!r}; write, for example, training(n_step=3)"
+            )
+        models = [self.model_config, self.rl_module_spec.model_config or {}]
+        if any((each if isinstance(each, dict) else vars(each)).get("use_lstm") for each in models):
+            reason = f"because the buffer of {name} samples single steps, not sequences"
+            raise ValueError(f"use_lstm must be False, {reason}; remove use_lstm=True from model_config")
         super().validate()
 
     def build_env_to_module_connector(

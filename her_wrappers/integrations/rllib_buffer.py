@@ -146,10 +146,8 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         **options: Any,
     ) -> None:
         self._env, self._num_envs, self._gamma = env, num_envs, gamma
-        self._has_priorities = options.get("prioritized") is not None
-        self.her_buffer = HindsightReplayBuffer.for_env(
-            env, buffer_size=capacity, n_steps=n_step, gamma=gamma, **options
-        )
+        self._options = {**options, "buffer_size": capacity, "n_steps": n_step, "gamma": gamma}
+        self.her_buffer = HindsightReplayBuffer.for_env(env, **self._options)
         self._inputs = NetworkInputs(self.her_buffer.observation_space)
         # By id of an open episode: the step at which its next chunk begins, and its chunks, each of which
         # is a tuple of observations, actions, rewards and infos.
@@ -258,7 +256,7 @@ class HerEpisodeReplayBuffer(ReplayBufferInterface):  # type: ignore[misc] # RLl
         Raises:
             ValueError: ``priorities`` does not have one value for each transition of the batch.
         """
-        if self._has_priorities and self.last_batch is not None:
+        if self._options.get("prioritized") is not None and self.last_batch is not None:
             self.her_buffer.update_priorities(self.last_batch.index, np.abs(priorities))
 
     def get_metrics(self) -> dict[str, Any]:
