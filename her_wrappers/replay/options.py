@@ -127,7 +127,7 @@ class BufferOptions:
             "info_keys": require_keys("info_keys", self.info_keys),
             "mixture": GoalMixture(strategy, self.n_sampled_goal),
         }
-        if self.n_sampled_goal is None and not has_share(strategy):
+        if self.n_sampled_goal is None and not _has_share(strategy):
             resolved["n_sampled_goal"] = DEFAULT_SAMPLED_GOALS
         self.__dict__.update(resolved)  # the class is frozen
         require_termination(self.termination)
@@ -155,7 +155,7 @@ class BufferOptions:
         return bool(self.mixture.components) and self.compute_reward is not functions_missing
 
 
-def has_share(strategy: Any) -> bool:
+def _has_share(strategy: Any) -> bool:
     """Whether a strategy is a `Mixture` that sets the share of relabeled rows."""
     return isinstance(strategy, Mixture) and ORIGINAL in strategy.shares
 
@@ -166,13 +166,27 @@ def relabels(options: Mapping[str, Any]) -> bool:
     return bool(GoalMixture(strategy, options.get("n_sampled_goal")).components)
 
 
+def merged_options(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the saved options updated with ``given``; raise ValueError if ``info_keys`` differ."""
+    info_keys = require_keys("info_keys", given.get("info_keys", saved["info_keys"]))
+    if list(info_keys) != saved["info_keys"]:
+        raise ValueError(
+            f"info_keys must be {saved['info_keys']}, as in the saved buffer, got {list(info_keys)}; "
+            "leave info_keys= out"
+        )
+    merged = {**saved, **given}
+    if _has_share(given.get("goal_selection_strategy")):
+        merged["n_sampled_goal"] = given.get("n_sampled_goal")  # instead of the saved share
+    return merged
+
+
 def without_removed(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Json]:
     """Return ``saved`` without removed options; raise ValueError if one of them was not at its default."""
     options, strategy = dict(saved), given.get("goal_selection_strategy")
-    share_is_given = given.get("n_sampled_goal") is not None or has_share(strategy)
+    has_share = given.get("n_sampled_goal") is not None or _has_share(strategy)
     for name, (default, advice) in REMOVED.items():
         value = options.pop(name, default)
-        if value != default and not (name == "her_ratio" and share_is_given):
+        if value != default and not (name == "her_ratio" and has_share):
             raise ValueError(f"the buffer was saved with {name}={value!r}, which was removed; {advice}")
     return options
 

@@ -30,7 +30,7 @@ from her_wrappers.replay.options import (
     SAVED,
     BufferOptions,
     functions_missing,
-    has_share,
+    merged_options,
     option_from_json,
     options_to_json,
     relabels,
@@ -194,9 +194,7 @@ def load_buffer(cls: Any, path: str | os.PathLike[str], env: AnyEnv | None, give
 
 def _make_buffer(cls: Any, header: Header, env: AnyEnv | None, given: Mapping[str, Any]) -> Any:
     """Return an empty buffer. Without ``env`` and without given functions, it cannot relabel."""
-    arguments: dict[str, Any] = {**header.options, **given}
-    if has_share(given.get("goal_selection_strategy")):
-        arguments["n_sampled_goal"] = given.get("n_sampled_goal")  # instead of the saved share
+    arguments = merged_options(header.options, given)
     if not relabels(arguments):
         return cls(*header.spaces, **arguments)
     if env is None and all(arguments.get(name) is None for name in FUNCTIONS):
