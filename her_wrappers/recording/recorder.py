@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from her_wrappers.data.spaces import SpaceSpec
@@ -145,6 +146,9 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
     After a KeyboardInterrupt, call ``reset``. The open episode, or an episode that is being delivered, may be
     lost, but a sink never gets a wrong episode, or the same episode twice.
 
+    The recorder is not part of the environment's ``spec``: ``gym.make(recorder.spec)`` makes the environment
+    without the recorder.
+
     Args:
         env: The environment.
         *sinks: Receivers of the episodes, in order. A sink with the method ``add_episodes``, such as a
@@ -199,6 +203,12 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         arguments = Sinks(sinks, on_error), info_keys, action_key
         self._record(env, *arguments, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override] # a property in gym.Wrapper too
+        """The spec of the wrapped environment; it does not list the recorder as a wrapper."""
+        spec: EnvSpec | None = self.env.spec
+        return spec
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

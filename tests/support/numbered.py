@@ -65,9 +65,9 @@ def recorder_of(env, *sinks, **options):
     return kind(env, *sinks, **options)
 
 
-def makers(num_envs, lengths, *, reuse=False, taken=None):
+def makers(num_envs, lengths, *, reuse=False, taken=None, kind=Numbered):
     """Return functions that make the environments."""
-    return [lambda i=i: Numbered(lengths, i, reuse=reuse, taken=taken) for i in range(num_envs)]
+    return [lambda i=i: kind(lengths, i, reuse=reuse, taken=taken) for i in range(num_envs)]
 
 
 def vector(num_envs, lengths, mode, *, taken=None):

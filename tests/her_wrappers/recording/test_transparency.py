@@ -53,7 +53,8 @@ def test_values_returned_by_vector_environments_do_not_change(make, mode):
 def test_attributes_are_those_of_the_environments():
     one = gym.make("her_envs/Counting-v0")
     recorder = EpisodeRecorder(one, [].append)
-    assert recorder.spec.id == one.spec.id
+    assert recorder.spec == one.spec
+    assert "EpisodeRecorder" not in str(gym.make(recorder.spec))
     env = gym.make_vec("her_envs/BitFlipping-v0", num_envs=3)
     recorder = VectorEpisodeRecorder(env, [].append)
     assert (recorder.spec, recorder.unwrapped) == (env.spec, env)
