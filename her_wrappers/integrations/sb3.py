@@ -113,6 +113,8 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         >>> model = SAC("MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer)
     """
 
+    _warned_of_length = False
+
     def __init__(  # noqa: PLR0917 - in the order of SB3's class
         self,
         buffer_size: int,
@@ -267,6 +269,10 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         lengths = self._open.lengths
         over = [i for i, end in enumerate(ended) if end or lengths[i] == self.buffer_size]
         if over:
+            if not (self._warned_of_length or all(ended[i] for i in over)):
+                self._warned_of_length = True
+                got = f"buffer_size / n_envs = {self.buffer_size} steps"
+                warn_user(f"an episode is longer than {got}, so it is truncated; increase buffer_size")
             timeouts = [self.handle_timeout_termination and infos[i].get("TimeLimit.truncated") for i in over]
             flags = [bool(ended[i] and not late) for i, late in zip(over, timeouts, strict=True)]
             episodes = self._store(over, flags)

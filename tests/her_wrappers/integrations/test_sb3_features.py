@@ -166,12 +166,6 @@ def test_float64_observations_are_rounded_to_the_float32_of_their_space():
     assert buffer.sample(1).observations["observation"].dtype == torch.float32
 
 
-def test_an_episode_longer_than_the_buffer_is_truncated():
-    buffer = make_buffer(size=3)
-    add(buffer, [counting_episode(0, 8)])
-    assert [len(episode) for episode in buffer.her_buffer.episodes()] == [2]
-
-
 def test_batches_are_on_the_device_of_the_buffer():
     buffer = filled()
     buffer.device = torch.device("meta")

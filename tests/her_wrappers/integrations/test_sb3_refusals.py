@@ -70,3 +70,11 @@ def test_an_episode_with_an_invalid_number_does_not_take_others_with_it(copies):
 def test_demonstrations_of_another_type_are_an_error_of_the_core_buffer():
     with pytest.raises(TypeError, match=r"demonstrations must be None or Demonstrations\(episodes\)"):
         make_buffer(demonstrations=[1])
+
+
+def test_an_episode_that_is_cut_by_the_size_gives_one_warning():
+    buffer = make_buffer(size=3)
+    with pytest.warns(UserWarning, match="longer than buffer_size / n_envs = 3") as caught:
+        add(buffer, [counting_episode(0, 8)])
+    assert len(caught) == 1
+    add(make_buffer(size=3), [counting_episode(0, 3)])
