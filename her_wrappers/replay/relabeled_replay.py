@@ -266,6 +266,16 @@ class RelabeledReplay:
             self._prefetch(state["batches"], state["batch_size"])
             self._used = state["used"]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the drawn batches; `__setstate__` draws them again."""
+        return self.__dict__ | {"_stored": None, "_draws": None, "sampler": self.sampler_state()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state. Batches that were drawn in advance are not in the state, so draw them again."""
+        sampler = state.pop("sampler")
+        self.__dict__.update(state)
+        self.restore_sampler(sampler)
+
     # --- values of batches ------------------------------------------------------------------------
 
     def _make_batch(self, draw: Draw, beta: float | None = None) -> Batch:

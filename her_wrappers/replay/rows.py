@@ -453,6 +453,19 @@ class RowStorage:
         )
         return episodes, goal_independent
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with the stored episodes only, so that a pickle of an empty buffer is small."""
+        blocks = [self.read_episodes(int(each[0]), int(each[-1])) for each in self.episode_blocks()]
+        return self.__dict__ | {"stored": (self.stored.first, blocks)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state: allocate new memory, and copy the saved episodes into it."""
+        first, blocks = state["stored"]
+        self.__dict__.update(state)
+        self.clear(first)
+        for episodes, goal_independent in blocks:
+            self.add(episodes, goal_independent)
+
 
 def _record(leaves: Iterable[LeafSpec], **others: Any) -> np.dtype[Any]:
     """Return the dtype of records with the fields "0", "1", ... for ``leaves``, and with other fields."""

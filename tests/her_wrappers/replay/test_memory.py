@@ -1,5 +1,6 @@
-"""Memory: each state is stored once, files are written in parts, and too little memory is an error."""
+"""Memory: each state is stored once, pickles have stored rows only, and too little memory is an error."""
 
+import pickle
 import sys
 import tracemalloc
 
@@ -84,7 +85,17 @@ def test_images_stay_exact_when_they_begin_to_differ_from_the_goal(device, first
     assert_same_episodes(buffer.episodes(), episodes[:1])
 
 
-# --- files ----------------------------------------------------------------------------------------
+# --- pickles and files ----------------------------------------------------------------------------
+
+
+def test_a_pickle_has_the_stored_rows_only(device):
+    """Pickles of an empty and of a cleared buffer are small, unlike the memory of the buffer."""
+    buffer = plain_buffer(100_000, **device_options(device, {}))
+    assert len(pickle.dumps(buffer)) < 40_000 < buffer.nbytes
+    buffer.add_episodes([counting_episode(number, 50) for number in range(2000)])
+    full = len(pickle.dumps(buffer))
+    buffer.clear()
+    assert len(pickle.dumps(buffer)) < 40_000 < full
 
 
 @pytest.fixture
