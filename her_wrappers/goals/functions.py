@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -86,9 +85,16 @@ def batched_terminated(
 
 
 class BatchedTermination:
-    """Calls a function once for each row if it raises for a batch or returns a single value for it."""
+    """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
 
-    def __init__(self, function: GoalFunction, is_rowwise: bool = False, reads_nothing: bool = False) -> None:
+    If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
+    only single goals: it returns a single value for a batch, or raises for a batch and returns a single value
+    for the first row. If ``reads_nothing``, as in gymnasium-robotics, it is called once for a batch.
+    """
+
+    def __init__(
+        self, function: GoalFunction, is_rowwise: bool | None = None, reads_nothing: bool = False
+    ) -> None:
         self._function = function
         self.is_rowwise = is_rowwise
         self._warned = False
@@ -99,11 +105,19 @@ class BatchedTermination:
         batch = achieved_goal, desired_goal, info
         if self._reads_nothing:
             return np.full(len(leaf_arrays(achieved_goal)[0]), bool(self._function(*batch)))
-        if not self.is_rowwise:
-            with contextlib.suppress(Exception):  # a function of single goals can raise anything on a batch
+        if self.is_rowwise is False:
+            return self._function(*batch)
+        if self.is_rowwise is None:
+            try:
                 values = self._function(*batch)
+            except Exception:  # a function of single goals can raise anything on a batch
+                if not self._returns_one_value(*batch):
+                    raise
+            else:
                 if np.shape(values) != ():
+                    self.is_rowwise = False if len(values) > 1 else None  # one row can pass for a single goal
                     return values
+            self.is_rowwise = True
         rows = list(_rows(*batch))
         if not self._warned and len(rows) > 1:
             self._warned = True
@@ -111,9 +125,13 @@ class BatchedTermination:
                 "compute_terminated accepts single goals only, so it is called once for each row, "
                 f"{len(rows)} times for this batch; to make it faster, return one bool per row of a batch"
             )
-        values = np.array([bool(self._function(*row)) for row in rows], dtype=bool)
-        self.is_rowwise = True  # else the error of a function of batches would be taken for a temporary one
-        return values
+        return np.array([bool(self._function(*row)) for row in rows], dtype=bool)
+
+    def _returns_one_value(self, *batch: Any) -> bool:
+        try:
+            return np.shape(self._function(*next(_rows(*batch)))) == ()
+        except Exception:
+            return False
 
 
 def _reads_nothing(function: GoalFunction) -> bool:

@@ -71,6 +71,30 @@ def test_a_function_that_needs_infos_works_with_real_infos(function):
             assert result.tolist() == [i > 2 for i in range(count)]
 
 
+class FailsOnce:
+    """A function of batches that needs infos, and raises an error at the first call with infos."""
+
+    has_failed, calls = False, 0
+
+    def __call__(self, achieved, desired, info):
+        if any(info) and not self.has_failed:
+            self.has_failed = True
+            raise MemoryError("temporary")
+        self.calls += 1
+        return close(achieved, desired) & np.array([row["ok"] for row in info])
+
+
+def test_a_temporary_error_does_not_lead_to_calls_for_each_row():
+    function, goals, infos = FailsOnce(), np.zeros((4, 3)), [{"ok": i % 2 == 0} for i in range(4)]
+    batched = batched_terminated(function, GOALS)
+    with pytest.raises(MemoryError, match="temporary"):
+        batched(goals, goals, infos)
+    function.calls = 0
+    with warnings.catch_warnings(action="error"):
+        assert batched(goals, goals, infos).tolist() == [True, False, True, False]
+    assert function.calls == 1
+
+
 class Continuing:
     """The function of gymnasium-robotics' Fetch tasks, as a method."""
 
