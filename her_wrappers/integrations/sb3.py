@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from her_wrappers.data.spaces import SpaceSpec
 from her_wrappers.goals.functions import batched_terminated
 from her_wrappers.goals.interface import find_function, require_goal_space, require_own_goals
 from her_wrappers.recording.last_states import ReuseWatch
@@ -324,6 +325,22 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     def dones(self) -> Any:  # type: ignore[override] # an array in SB3's class
         """A new empty dict: SB3's ``learn`` may set an item of ``dones``, which this buffer does not need."""
         return {}
+
+    def set_env(self, env: VecEnv) -> None:
+        """Set the environment that computes rewards, for example after the buffer was loaded from a file.
+
+        Raises:
+            ValueError: ``env`` has another number of environments or other observations than the buffer, or
+                the buffer has an environment already.
+        """
+        given: Any = (self.observation_space, env.observation_space)
+        mine, other = (SpaceSpec.of("observation", space) for space in given)
+        if env.num_envs != self.n_envs or not mine.same_arrays(other):
+            raise ValueError(
+                f"env must have {self.n_envs} environments with the space {self.observation_space}, as "
+                f"the buffer has, got {env.num_envs} with {env.observation_space}; make a new buffer"
+            )
+        super().set_env(env)
 
     def _store(self, envs: Sequence[int], terminated: Sequence[bool]) -> Episodes | None:
         """Close and store the open episodes of ``envs``; arguments and result are those of `_open.finish`."""

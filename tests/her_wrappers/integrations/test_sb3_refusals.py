@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import stable_baselines3 as sb3
+from stable_baselines3.common.envs import BitFlippingEnv
 
 from her_wrappers.integrations.sb3 import HerReplayBuffer
 from tests.support.counting import counting_episode
@@ -78,3 +79,13 @@ def test_an_episode_that_is_cut_by_the_size_gives_one_warning():
         add(buffer, [counting_episode(0, 8)])
     assert len(caught) == 1
     add(make_buffer(size=3), [counting_episode(0, 3)])
+
+
+def test_a_loaded_buffer_refuses_another_environment():
+    buffer = make_buffer()
+    loaded = copy.deepcopy(buffer)
+    with pytest.raises(ValueError, match=r"env must have 1 environments .*, got 2"):
+        loaded.set_env(make_buffer(n_envs=2).env)
+    with pytest.raises(ValueError, match="env must have 1 environments"):
+        loaded.set_env(sb3.DQN("MultiInputPolicy", BitFlippingEnv(n_bits=3, continuous=False)).env)
+    loaded.set_env(buffer.env)
