@@ -137,6 +137,8 @@ def from_lerobot(
         try:
             last = next(last_steps, None)
             with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
+                if last is None and number < len(ours):
+                    raise ValueError(f"{OURS} is damaged; remove this folder")  # noqa: TRY301 - gets the place
                 frames = _read_frames(root, info, data.select(places[number])[:].to_pandas(), listed[number])
                 episode = None if last is None else _own_episode(frames, last)
             episode = episode or _other_episode(frames, achieved_goal, compute_reward)  # calls the user's

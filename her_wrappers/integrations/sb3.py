@@ -317,6 +317,9 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
     def reset(self) -> None:
         """Remove all episodes, including the open ones."""
         self.her_buffer.clear()
+        if self._infos is not None:
+            demonstrations = self.her_buffer.demonstrations
+            self._infos.keep_first(0 if demonstrations is None else len(demonstrations))
         self._batches.invalidate()
         self._open = VectorEpisodeBytes(self._shapes)
         super().reset()

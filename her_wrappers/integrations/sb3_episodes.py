@@ -54,6 +54,11 @@ class RecordedInfos:
         while len(self._stored) > count:
             del self._by_step[self._stored.popleft()]
 
+    def keep_first(self, count: int) -> None:
+        """Drop all infos except those with numbers below ``count``, which are of demonstrations."""
+        self._by_step = {step: info for step, info in self._by_step.items() if step < count}
+        self._stored.clear()
+
     def of(self, info: Any) -> Any:
         """Return a copy of the stored info whose number is ``info[STEP]``; {} if no info has this number.
 

@@ -358,7 +358,7 @@ class EpisodeArchive:
         if self._process not in {None, os.getpid()}:
             raise RuntimeError(
                 f"the archive {self.path} was opened before this process was forked. To write here, close it "
-                "in the original process, then create a new one here. To read here, call flush() before that"
+                "in the original process, then create a new one here. To read here, call flush() there before"
             )
 
 

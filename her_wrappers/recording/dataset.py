@@ -66,7 +66,8 @@ def numbered(episodes: Iterable[Episode]) -> Iterator[tuple[int, Episode]]:
     """Yield (number, episode), like ``enumerate``; raise TypeError unless all elements are `Episode`."""
     require_no_path("episodes", episodes)
     if not isinstance(episodes, Iterable):
-        got = f"{type(episodes).__name__}; write [episode]"
+        fix = "[episode]" if isinstance(episodes, Episode) else "list(buffer.episodes())"
+        got = f"{type(episodes).__name__}; write {fix}"
         raise TypeError(f"episodes must be a list of Episode objects or an EpisodeArchive, got {got}")
     for number, episode in enumerate(episodes):
         if not isinstance(episode, Episode):

@@ -35,6 +35,7 @@ class MixedReplay(RelabeledReplay):
     ) -> None:
         super().__init__(observation_space, action_space, options, first=len(demonstrations))
         self.demonstrations, self.share = demonstrations, share
+        demonstrations.is_fixed = True  # its step numbers end where those of this replay begin
         self.share_rng = np.random.default_rng(None if options.seed is None else (options.seed, 1))
 
     def sample(self, batch_size: int, beta: float | None) -> Batch:

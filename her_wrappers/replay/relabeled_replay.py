@@ -69,6 +69,7 @@ class RelabeledReplay:
 
     demonstrations: RelabeledReplay | None = None
     share: float | None = None  # of demonstrations in each batch
+    is_fixed = False  # whether these are the demonstrations of another replay, which never change
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class RelabeledReplay:
 
     def add(self, episodes: Sequence[Episode]) -> None:
         """Validate and store episodes; check some of them, and warn if relabeling would be wrong."""
+        self._require_changeable()
         validated = self._validated(episodes)
         goal_independent = np.zeros(len(validated.lengths), np.bool_)
         if self.relabeler is None or self.checks is None:
@@ -362,10 +364,19 @@ class RelabeledReplay:
         counts = {"num_transitions": len(self), "num_episodes": stored.num_episodes, "nbytes": self.nbytes}
         return statistics_of(batch, batch.goal_index - batch.index, is_trivial, **counts)
 
+    def _require_changeable(self) -> None:
+        if self.is_fixed:
+            raise RuntimeError(
+                "buffer.demonstrations is read-only; add episodes to the buffer, or make a new one"
+            )
+
     def clear(self) -> None:
         """Remove all steps; the numbers of removed steps are not used again."""
+        self._require_changeable()
         self.storage.clear(self.storage.stored.end)
         if self.relabeler is not None:
             self.relabeler.seen = SeenRewards()
+        if self.checks is not None:
+            self.checks.num_added = 0
         if self.priorities is not None:
             self.priorities.largest = INITIAL_PRIORITY

@@ -161,7 +161,8 @@ class Relabeler:
         except Exception as error:
             key = error.args[0] if isinstance(error, KeyError) and is_goal_function else None
             if isinstance(key, str) and key not in self._info_keys:
-                raise ValueError(reads_unstored_info(name, key)) from error
+                text = f"{reads_unstored_info(name, key)}; or another dict lacks {key!r}"
+                raise ValueError(text) from error
             infos = " with info, a list of one dict per step" * is_goal_function
             error.add_note(
                 f"{name} raised this for a batch of steps{infos}; the stored transitions are unchanged"

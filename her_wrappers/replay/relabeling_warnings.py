@@ -32,12 +32,12 @@ class EpisodeChecks:
     def __init__(self, relabeler: Relabeler) -> None:
         self._relabeler = relabeler
         self.subject = ""  # first words of each warning
-        self._added = 0  # number of added episodes
+        self.num_added = 0  # number of added episodes
         self.warned: set[str] = set()  # names of checks
 
     def inspect(self, episodes: Episodes) -> None:
         """Compare some of the new ``episodes`` with the results of the goal functions, and warn of errors."""
-        before = self._added
+        before = self.num_added
         power = 1 << before.bit_length() >> 1  # the last one up to `before`
         begin = 0 if before - power < CHECKED_EPISODES else 2 * power - before
         self.warn_of_kept_terminations(episodes)
@@ -45,12 +45,12 @@ class EpisodeChecks:
             part = episodes[begin : begin + BLOCK_EPISODES]
             self._compare_rewards(part)
             self._find_missing_terminations(part)
-        self._added += len(episodes)
+        self.num_added += len(episodes)
 
     def inspect_stored(self, storage: RowStorage, added: int) -> None:
         """Check the newest stored episodes, at most 32, when the number of added ones passes 2, 8, 32, ..."""
-        before = self._added - added
-        if self._added.bit_length() // 2 == before.bit_length() // 2:
+        before = self.num_added - added
+        if self.num_added.bit_length() // 2 == before.bit_length() // 2:
             return
         firsts = storage.episode_firsts()[-STORED_EPISODES - 1 :]
         firsts = firsts[firsts >= firsts[-1] - STORED_BYTES // max(storage.row_size, 1)]
