@@ -71,11 +71,11 @@ def batched_terminated(
                 ) from error
             except ValueError:  # some builtin functions have no signature
                 pass
-            return BatchedTermination(function)
+            return BatchedTermination(function, needs_single_goals=False, reads_nothing=False)
         require_result(name, result, "(B,) bools")
         if shape == ():
             return BatchedTermination(
-                function, is_rowwise=True, reads_nothing=_reads_nothing(source or function)
+                function, needs_single_goals=True, reads_nothing=_reads_nothing(source or function)
             )
         if shape != (count,):
             raise ValueError(
@@ -88,9 +88,9 @@ def batched_terminated(
 class BatchedTermination:
     """Calls a function once for each row if it raises for a batch or returns a single value for it."""
 
-    def __init__(self, function: GoalFunction, is_rowwise: bool = False, reads_nothing: bool = False) -> None:
+    def __init__(self, function: GoalFunction, needs_single_goals: bool, reads_nothing: bool) -> None:
         self._function = function
-        self.is_rowwise = is_rowwise
+        self.needs_single_goals = needs_single_goals
         self._warned = False
         self._reads_nothing = reads_nothing
 
@@ -99,7 +99,7 @@ class BatchedTermination:
         batch = achieved_goal, desired_goal, info
         if self._reads_nothing:
             return np.full(len(leaf_arrays(achieved_goal)[0]), bool(self._function(*batch)))
-        if not self.is_rowwise:
+        if not self.needs_single_goals:
             with contextlib.suppress(Exception):  # a function of single goals can raise anything on a batch
                 values = self._function(*batch)
                 if np.shape(values) != ():
@@ -112,7 +112,7 @@ class BatchedTermination:
                 f"{len(rows)} times for this batch; to make it faster, return one bool per row of a batch"
             )
         values = np.array([bool(self._function(*row)) for row in rows], dtype=bool)
-        self.is_rowwise = True  # else the error of a function of batches would be taken for a temporary one
+        self.needs_single_goals = True  # for a function of batches, the error could be temporary
         return values
 
 

@@ -139,7 +139,7 @@ def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
     cause = ""
     if all(step.terminated or step.truncated for step, _ in changed):
         cause = ", only in the last steps of episodes, so they return observations of the next episodes"
-        if lab.batches:
+        if lab.vector_run:
             cause = f'{cause}: infos["final_obs"] is wrong, or the declared autoreset mode is'
     for step, values in changed:
         yield Violation(f"step() changed desired_goal {values}{cause}", step.place)
@@ -199,7 +199,7 @@ def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
                 if (key == "observation" and len(changed) == 1) or (key == "achieved_goal" and not has_ended):
                     effects.setdefault(key, Violation(f"{path} is {values}", step.place))
 
-    if lab.batches is None:
+    if lab.vector_run is None:
         lab.on_replica(experiment)
     return effects
 
@@ -423,7 +423,7 @@ def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
 def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
     """The observation does not show an achieved goal, such as an object, so most agents do not see it."""
     missing, resets = MIN_RESETS - len(lab.rollout.resets), None
-    if missing > 0 and lab.batches is None and lab.replicas is not None:  # without replicas, perhaps a robot
+    if missing > 0 and lab.vector_run is None and lab.replicas is not None:  # else perhaps a robot
         resets = lab.on_env(lambda env: [copy_tree(call_reset(env)[0]) for _ in range(missing)])
     if found := _search(lab, find_hidden_goal, resets or ()):
         yield Violation(f"{found} cannot be predicted from the observation")
@@ -438,7 +438,7 @@ def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
 )
 def simulation_diverges(lab: Lab) -> Iterator[Violation]:
     """MuJoCo found a bad state within a step, and set the simulation back to its initial state."""
-    for place in lab.run.diverged:
+    for place in lab.raw_run.diverged:
         yield Violation("MuJoCo reported a bad position, velocity or acceleration", place)
 
 
@@ -453,7 +453,7 @@ def simulation_diverges(lab: Lab) -> Iterator[Violation]:
 def unused_action(lab: Lab) -> Iterator[Violation]:
     """A component of the action has no effect in several states, where other components have one."""
     space = lab.env.action_space
-    if lab.batches is None and lab.budget.policy is None and isinstance(space, spaces.Box):
+    if lab.vector_run is None and lab.budget.policy is None and isinstance(space, spaces.Box):
         for i in sorted(lab.on_replica(partial(_unused_components, lab, space)) or ()):
             text = "with other values of this component, the next two steps are the same"
             yield Violation(text, subject=f"action[{i}] of {space.low.size} components")

@@ -50,7 +50,7 @@ def reward_mismatch(lab: Lab) -> Iterator[Violation]:
     mismatches, _ = _mismatches(lab)
     causes = [_likely_cause(lab, mismatches)] if mismatches else []
     owner = getattr(lab.functions[REWARD], "__self__", None)
-    if lab.batches and isinstance(owner, gym.Env) and not hasattr(lab.env.unwrapped, "envs"):
+    if lab.vector_run and isinstance(owner, gym.Env) and not hasattr(lab.env.unwrapped, "envs"):
         causes.append("compute_reward belongs to a new environment, without the attributes set by set_attr")
     for step, result in mismatches:
         computed = f"compute_reward returns {show(result.value)} for the same goals"

@@ -40,7 +40,7 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
     if found := lab.first_divergence:
         cause = "; ".join(lab.on_replica(partial(_global_draws, lab)) or ())
         yield _difference(found, "a second environment with the same seed and actions", cause)
-    elif found := lab.on_env(lambda env: compare_reset(lab.run.resets[0], env)):
+    elif found := lab.on_env(lambda env: compare_reset(lab.raw_run.resets[0], env)):
         yield _difference(found, "a second reset with the same seed")
     else:
         for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
@@ -171,9 +171,9 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 )
 def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
     """Episodes begin alike, since reset() without a seed seeds the environment, or all rows get one seed."""
-    if lab.other_start is None or not lab.run.resets:
+    if lab.other_start is None or not lab.raw_run.resets:
         return
-    first, count = lab.run.resets[0], lab.num_envs
+    first, count = lab.raw_run.resets[0], lab.num_envs
     depends_on_seed = first_difference(first.observation, lab.other_start)
     if count > 1 and depends_on_seed and not any(wrong_shapes(first, count)):
         starts = [row_of(first.observation, i) for i in range(count)]
@@ -188,8 +188,8 @@ def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
     message = f"{len(resets)} episodes began like the one before, without a seed,"
     if depends_on_seed:
         yield Violation(f"{message} although the start depends on the seed")
-    elif lab.new_generators:
-        cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
+    elif replaced := lab.take_further_steps():
+        cause = f"which replaces {replaced[0]} by a generator in the same state each time"
         yield Violation(f"{message} {cause}")
 
 
