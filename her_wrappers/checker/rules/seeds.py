@@ -181,8 +181,8 @@ def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
             message = f"reset(seed={first.seed}) started all {count} environments alike"
             yield Violation(message, first.place, "rows")
     resets = [each for each in lab.rollout.resets[count:] if not each.options]
-    rows = [[each.observation for each in resets if each.row == i] for i in range(count)]
-    differ = (first_difference(row[0], start) for row in rows for start in row[1:])
+    starts_by_env = [[each.observation for each in resets if each.env == i] for i in range(count)]
+    differ = (first_difference(starts[0], each) for starts in starts_by_env for each in starts[1:])
     if len(resets) < MIN_STARTS + count or any(differ):
         return
     message = f"{len(resets)} episodes began like the one before, without a seed,"
