@@ -196,7 +196,7 @@ def _new_runs(
 
     Also return the real robot or the simulator of all runs, which ``stack`` closes, or None.
     """
-    from her_agents.algorithms.registry import choose_algorithm, choose_device, make_agent
+    from her_agents.algorithms.registry import choose_defaults, choose_device, make_agent
     from her_agents.training.sources import find_function, make_single_env
 
     here = Path.cwd()  # the environment may change the current folder
@@ -220,7 +220,7 @@ def _new_runs(
         raise ValueError(f"--real needs --jobs 1, since there is one robot, got {run.jobs}; omit --jobs")
     env = stack.enter_context(closing(make_single_env(config)))
     simulator = getattr(env.unwrapped, "simulator", None)
-    config = choose_algorithm(config, env)
+    config = choose_defaults(config, env)
     folders = _folders(config, run, here)
     with exits_with(3, TypeError, ValueError):
         observation_space, action_space = goal_spaces(env)
@@ -249,7 +249,7 @@ def _new_runs(
 
 
 def _choose_clipping(config: Config, env: Any) -> Config:
-    """Return ``config`` with a choice of ``clip_targets``; print the reason if targets are not clipped."""
+    """Test the goal functions, and choose ``clip_targets``; print the reason if targets are not clipped."""
     from her_agents.algorithms.registry import choose_clipping
     from her_agents.training.run import take_random_step
     from her_agents.training.updates import require_clippable
@@ -257,13 +257,12 @@ def _choose_clipping(config: Config, env: Any) -> Config:
     if not config.real:
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
-    chosen = choose_clipping(config, env)
-    if chosen.clip_targets and not config.real:
-        require_clippable(reward)
-    elif config.clip_targets is None and not chosen.clip_targets:
-        reason = "a robot plays no random episode" if config.real else "some rewards are not -1 or 0"
+    config, reason = choose_clipping(config, env)
+    if reason:
         print(f"Targets are not clipped, since {reason}; pass --clip-targets if all rewards lie in [-1, 0].")
-    return chosen
+    elif config.clip_targets and not config.real:
+        require_clippable(reward)
+    return config
 
 
 def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: GoalSimulator | None) -> None:
