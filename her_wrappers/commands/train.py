@@ -287,7 +287,7 @@ def _check(config: Config, command: CommandOptions, known: Sequence[str], simula
 
 def _train(runs: Sequence[tuple[Config, Path]], env: Any, command: CommandOptions) -> int:
     """Train runs, pairs (config, folder); return the exit code, 130 if a run was interrupted, else 0."""
-    from her_agents.training.loop import is_solved
+    from her_agents.training.logs import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
     options = {name: getattr(command, name) for name in ("backend", "address", "timeout")}
@@ -309,8 +309,7 @@ def _train(runs: Sequence[tuple[Config, Path]], env: Any, command: CommandOption
 def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
     """Return whether a saved run has all its steps or, with ``stop``, is solved; if so, print a message."""
     from her_agents.training.checkpoints import load_checkpoint
-    from her_agents.training.logs import steps_of
-    from her_agents.training.loop import is_solved
+    from her_agents.training.logs import is_solved, steps_of
 
     latest = folder / "latest.pt"
     if not latest.exists():
