@@ -75,7 +75,7 @@ class Source:
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
         self.starts: Starts | None = None  # of episodes that begin in recorded states
-        self.await_updates: Callable[[], object] = lambda: None  # by the thread of a run on a robot
+        self.await_updates: Callable[[], object] = lambda: None  # set by runs whose updates are in a thread
         self.skipped = 0  # episodes that were not added
         self.reason = ""  # why the first of them was not added
 

@@ -379,9 +379,9 @@ class Lab:
         """Call a goal function for the relabeled pairs again after further steps; return [] if impossible."""
         return self.on_env(lambda env: self.call_pairs(name) if name in self.functions else []) or []
 
-    @cached_property
-    def other_start(self) -> Any:
-        """Observation after a reset with another seed than the first reset; None if this reset failed."""
+    @memoized
+    def reset_with_other_seed(self) -> Any:
+        """Return the observation after a reset with another seed than the first reset; None if it failed."""
         return self.on_env(lambda env: copy_tree(call_reset(env, self.budget.seed + 1)[0]))
 
     # Experiments with replicas
@@ -442,9 +442,9 @@ class Lab:
                 return found
         return None
 
-    @cached_property
-    def first_divergence(self) -> Divergence | None:
-        """First difference between the run and its replay on a replica, or None if both are equal."""
+    @memoized
+    def find_divergence(self) -> Divergence | None:
+        """Replay the run on a replica, and return the first difference, or None if both are equal."""
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
             # A second replica takes steps too, in case environments share state, such as class attributes.

@@ -212,7 +212,7 @@ def reward_nondeterministic(lab: Lab) -> Iterator[Violation]:
 )
 def reward_side_effect(lab: Lab) -> Iterator[Violation]:
     """Calling a goal function changes the following steps of the environment."""
-    if lab.first_divergence is not None:
+    if lab.find_divergence() is not None:
         return  # GE401 reports steps that differ without such calls too
     for name in lab.functions:
 

@@ -37,7 +37,7 @@ MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a glo
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
-    if found := lab.first_divergence:
+    if found := lab.find_divergence():
         cause = "; ".join(lab.on_replica(partial(_global_draws, lab)) or ())
         yield _difference(found, "a second environment with the same seed and actions", cause)
     elif found := lab.on_env(lambda env: compare_reset(lab.raw_run.resets[0], env)):
@@ -94,7 +94,7 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
             pass  # with another seed, so that state of the first episode differs
         return lab.replay(replica)
 
-    if lab.first_divergence is None and (found := lab.on_replica(replay_after_use)):
+    if lab.find_divergence() is None and (found := lab.on_replica(replay_after_use)):
         cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
         yield _difference(found, "an environment that was used before", cause)
 
@@ -171,10 +171,10 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 )
 def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
     """Episodes begin alike, since reset() without a seed seeds the environment, or all rows get one seed."""
-    if lab.other_start is None or not lab.raw_run.resets:
+    if lab.reset_with_other_seed() is None or not lab.raw_run.resets:
         return
     first, count = lab.raw_run.resets[0], lab.num_envs
-    depends_on_seed = first_difference(first.observation, lab.other_start)
+    depends_on_seed = first_difference(first.observation, lab.reset_with_other_seed())
     if count > 1 and depends_on_seed and not any(wrong_shapes(first, count)):
         starts = [row_of(first.observation, i) for i in range(count)]
         if all(identical(starts[0], start) for start in starts):
