@@ -37,7 +37,7 @@ from benchmarks.timing import Timing, Workload, measure
 from her_agents.algorithms.registry import ALGORITHMS
 from her_agents.training.config import Config
 from her_agents.training.logs import Meter
-from her_agents.training.updates import Updates
+from her_agents.training.updates import Learner
 from her_wrappers import DeviceReplayBuffer, HindsightReplayBuffer
 
 gym.register_envs(her_envs)
@@ -114,16 +114,16 @@ def workload(case: Case, name: str, device: str) -> Workload:
         updates_in_graph="always" if name == GRAPH else "never",
         clip_targets=False,
     )
-    updates = Updates(agent, buffer, config, Meter())
+    learner = Learner(agent, buffer, config, Meter())
 
     def run(calls: int) -> None:
         torch.set_num_threads(1 if on_gpu else int(name))
         for _ in range(calls):
-            updates()
+            learner()
         if torch.device(used).type == "cuda":
             torch.cuda.synchronize(used)
 
-    return Workload(run, units=updates.count)
+    return Workload(run, units=learner.updates_per_call)
 
 
 def kernel_time(case: Case, device: str) -> float:

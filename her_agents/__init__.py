@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from her_agents.training.demonstrations import record_successes
     from her_agents.training.evaluation import Evaluation, evaluate, evaluate_simulator, play_episode
     from her_agents.training.evaluation import Policy as Policy
-    from her_agents.training.loop import Result, is_solved, train
+    from her_agents.training.logs import is_solved
+    from her_agents.training.loop import Result, train
     from her_agents.training.run_logs import RunLog, read_runs
 
 _NAMES = {
@@ -61,7 +62,8 @@ _NAMES = {
     "training.config": ("Config", "make_config"),
     "training.demonstrations": ("record_successes",),
     "training.evaluation": ("Evaluation", "Policy", "evaluate", "evaluate_simulator", "play_episode"),
-    "training.loop": ("Result", "is_solved", "train"),
+    "training.logs": ("is_solved",),
+    "training.loop": ("Result", "train"),
     "training.run_logs": ("RunLog", "read_runs"),
 }
 """Public names of each module."""

@@ -48,7 +48,7 @@ LEAST_PRODUCTS = 50_000_000
 threshold was measured in `docs/results/agents_gpu.md`."""
 
 
-def choose_algorithm(config: Config, env: gym.Env[Any, Any]) -> Config:
+def choose_defaults(config: Config, env: gym.Env[Any, Any]) -> Config:
     """Choose ``algo``, ``steps``, ``steps_per_epoch`` and ``updates_per_step`` where they are None.
 
     For a simulator, ``num_envs``, ``device`` and ``on_device`` become those of the simulator.
@@ -91,13 +91,15 @@ def _of_simulator(config: Config, simulator: GoalSimulator) -> Config:
     return replace(config, on_device=True, num_envs=simulator.num_envs, device=str(device))
 
 
-def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
+def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> tuple[Config, str]:
     """If ``clip_targets`` is None, set it to True if all rewards of a random episode are -1 or 0, else False.
 
-    The episode has at most `MAX_PROBE_STEPS` steps. A real robot plays none, and the value is False.
+    The episode has at most `MAX_PROBE_STEPS` steps. Also return the reason for the choice False, else "".
     """
-    if config.clip_targets is not None or config.real:
-        return replace(config, clip_targets=bool(config.clip_targets))
+    if config.clip_targets is not None:
+        return config, ""
+    if config.real:
+        return replace(config, clip_targets=False), "a robot plays no random episode"
     observation, info = env.reset(seed=0)
     env.action_space.seed(0)
     rng = np.random.default_rng(0)
@@ -105,10 +107,10 @@ def choose_clipping(config: Config, env: gym.Env[Any, Any]) -> Config:
         action = valid_action(env.action_space.sample(), env, observation, info, rng)
         observation, reward, terminated, truncated, info = env.step(action)
         if float(reward) not in {-1, 0}:
-            return replace(config, clip_targets=False)
+            return replace(config, clip_targets=False), "some rewards are not -1 or 0"
         if terminated or truncated:
             break
-    return replace(config, clip_targets=True)
+    return replace(config, clip_targets=True), ""
 
 
 def choose_device(config: Config, observation_space: Any) -> tuple[str, str]:

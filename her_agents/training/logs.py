@@ -43,6 +43,15 @@ def evaluated(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if "success_rate" in row]
 
 
+def is_solved(history: Sequence[Row]) -> bool:
+    """Return whether all episodes of the last two evaluations were successes.
+
+    Args:
+        history: A row for each epoch; those with an evaluation have its ``success_rate``.
+    """
+    return [row["success_rate"] for row in evaluated(history)[-2:]] == [1.0, 1.0]
+
+
 class Meter:
     """Computes the mean of each named measurement since the last call of `read`."""
 

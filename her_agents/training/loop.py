@@ -16,7 +16,6 @@ from her_agents.training.run import Run, open_run
 from her_agents.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import FrameType
 
     import gymnasium as gym
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from her_agents.training.logs import Row
     from her_wrappers.goals.environments import EnvFactory
     from her_wrappers.simulators import GoalSimulator
-
-SOLVED_IN_A_ROW = 2
 
 
 @dataclass(frozen=True)
@@ -48,16 +45,6 @@ class Result:
     def best_success(self) -> float:
         """Highest success rate of all evaluations; 0 without evaluations."""
         return max((row["success_rate"] for row in evaluated(self.history)), default=0.0)
-
-
-def is_solved(history: Sequence[Row]) -> bool:
-    """Return whether all episodes of the last two evaluations were successes.
-
-    Args:
-        history: A row for each epoch; those with an evaluation have its ``success_rate``.
-    """
-    latest = [row["success_rate"] for row in evaluated(history)[-SOLVED_IN_A_ROW:]]
-    return latest == [1.0] * SOLVED_IN_A_ROW
 
 
 def epoch_line(row: Mapping[str, float]) -> str:

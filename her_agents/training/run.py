@@ -27,12 +27,12 @@ import torch
 
 import her_envs
 from her_agents.algorithms.base import require_finite
-from her_agents.algorithms.registry import choose_algorithm, choose_clipping, choose_device, make_agent
+from her_agents.algorithms.registry import choose_clipping, choose_defaults, choose_device, make_agent
 from her_agents.training.checkpoints import describe_spaces, require_spaces
 from her_agents.training.evaluation import evaluate, evaluate_simulator, success_key
 from her_agents.training.logs import Meter, Row
 from her_agents.training.sources import make_single_env, open_source
-from her_agents.training.updates import Updates, not_clippable, require_clippable
+from her_agents.training.updates import Learner, not_clippable, require_clippable
 from her_wrappers import HindsightReplayBuffer, NotFiniteError
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.goals.action_masks import valid_action
@@ -83,13 +83,13 @@ class Run:
         self.history: list[Row] = []
         self._evaluation_env = env
         self._meter = Meter()
-        self._updates = Updates(agent, source.buffer, config, self._meter)
-        self._actor = agent  # which acts in the source
+        self._learner = Learner(agent, source.buffer, config, self._meter)
+        self._explorer = agent  # which acts in the source
         if config.real:  # a copy, since a thread updates the agent while the robot moves
-            self._actor = copy.deepcopy(agent)
+            self._explorer = copy.deepcopy(agent)
             set_threads = partial(torch.set_num_threads, config.threads)
             self._thread = ThreadPoolExecutor(1, "updates", set_threads)
-            source.wait = self._wait
+            source.await_updates = self._await_updates
         self._learning: Future[None] | None = None  # the updates in the thread
         self._started = time.perf_counter()
 
@@ -111,25 +111,25 @@ class Run:
         counts.resets += 1
         self.source.begin(seed)
         if config.real:
-            self._actor.seed(seed)
+            self._explorer.seed(seed)
         # The next multiple of steps_per_epoch; long episodes can make an epoch pass several multiples.
         end = min(config.steps, (counts.steps // config.steps_per_epoch + 1) * config.steps_per_epoch)
-        while not (completed := counts.steps >= end and self.source.is_waiting):
+        while not (completed := counts.steps >= end and self.source.is_finished):
             if is_interrupted():
                 break
             skipped = self.source.skipped
-            collected = self.source.collect(self._actor, end - counts.steps)
+            collected = self.source.collect(self._explorer, end - counts.steps)
             counts.env_steps += collected.steps
             counts.skipped_episodes += self.source.skipped - skipped
             self._meter.add({"collected_success": collected.successes}, collected.episodes)
             if not config.real:
                 self._update(counts.env_steps)
             elif collected.episodes:
-                self._actor.load_policy_state(self.agent.policy_state())
+                self._explorer.load_policy_state(self.agent.policy_state())
                 self._learning = self._thread.submit(self._update, counts.env_steps)
             counts.seconds = time.perf_counter() - self._started
             on_step(self)
-        self._wait()
+        self._await_updates()
         if completed:
             counts.epochs += 1
             self._evaluate()
@@ -141,10 +141,10 @@ class Run:
     def add_open(self) -> None:
         """Add the unfinished episodes to the buffer after an error, so that they can be saved."""
         with suppress(Exception):  # perhaps the error itself
-            self._wait()
+            self._await_updates()
         self.source.add_open()
 
-    def _wait(self) -> None:
+    def _await_updates(self) -> None:
         """Wait for the updates in the thread; if they failed, raise their error."""
         learning, self._learning = self._learning, None
         if learning is not None:
@@ -160,9 +160,9 @@ class Run:
             due = counts.updates + 1
         if config.linear_schedule:
             self.agent.scale_learning_rates(max(0.0, 1 - (env_steps or counts.updates) / config.steps))
-        while counts.updates + self._updates.count <= due:
-            self._updates()
-            counts.updates += self._updates.count
+        while counts.updates + self._learner.updates_per_call <= due:
+            self._learner()
+            counts.updates += self._learner.updates_per_call
 
     def _evaluate(self) -> None:
         """Add a row to the history, with an evaluation of the agent if one is due."""
@@ -253,7 +253,7 @@ def open_run(
         )
     first_env = make_single_env(config, env)
     spaces = goal_spaces(first_env)
-    config = choose_clipping(choose_algorithm(config, first_env), first_env)
+    config, _ = choose_clipping(choose_defaults(config, first_env), first_env)
     config = replace(config, device=choose_device(config, spaces[0])[0])
     torch.set_num_threads(config.threads)
     if agent is None or isinstance(agent, type):

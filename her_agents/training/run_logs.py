@@ -13,6 +13,7 @@ import numpy as np
 
 from her_agents.algorithms.options import AGENT_OPTIONS, agent_options
 from her_agents.training.config import read_options
+from her_agents.training.logs import is_solved
 from her_wrappers.data.arrays import as_corrupt
 from her_wrappers.data.text import read_rows
 
@@ -65,7 +66,7 @@ class RunLog:
     @property
     def is_solved(self) -> bool:
         """Whether all episodes of the last two evaluations were successes; ``her train`` stops such a run."""
-        return len(self.steps) > 1 and bool((self.success_rate[-2:] == 1).all())
+        return is_solved([{"success_rate": rate} for rate in self.success_rate])
 
     @property
     def slack(self) -> float:

@@ -75,7 +75,7 @@ class Source:
     def __init__(self, buffer: HindsightReplayBuffer) -> None:
         self.buffer = buffer
         self.starts: Starts | None = None  # of episodes that begin in recorded states
-        self.wait: Callable[[], object] = lambda: None  # returns when no thread samples from the buffer
+        self.await_updates: Callable[[], object] = lambda: None  # set by runs whose updates are in a thread
         self.skipped = 0  # episodes that were not added
         self.reason = ""  # why the first of them was not added
 
@@ -94,7 +94,7 @@ class Source:
             self.skipped += 1
 
     @property
-    def is_waiting(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all episodes of the epoch have ended."""
         return True
 
@@ -140,17 +140,17 @@ class EnvironmentSource(Source):
         self._next_step_mode = declared_mode(envs) is AutoresetMode.NEXT_STEP
         self._observations: Any = None
         self._ended = np.zeros(envs.num_envs, bool)  # at the latest step
-        self._waiting = self._ended  # environments whose last episode of the epoch has ended
+        self._finished = self._ended  # environments whose last episode of the epoch has ended
 
     @property
-    def is_waiting(self) -> bool:
-        return bool(self._waiting.all())
+    def is_finished(self) -> bool:
+        return bool(self._finished.all())
 
     def begin(self, seed: int) -> None:
         if self.starts is not None:
             self.starts.begin(seed, self.buffer)
         self._observations, _ = self._envs.reset(seed=seed)
-        self._ended = self._waiting = np.zeros(self._envs.num_envs, bool)
+        self._ended = self._finished = np.zeros(self._envs.num_envs, bool)
         self._ended_now.clear()
 
     def add_open(self) -> None:
@@ -165,15 +165,15 @@ class EnvironmentSource(Source):
         actions = agent.act(self._observations, explore=True)
         self._observations, _, terminated, truncated, _ = self._envs.step(actions)
         resets = self._ended & self._next_step_mode
-        steps = int(np.count_nonzero(~(self._waiting | resets)))
+        steps = int(np.count_nonzero(~(self._finished | resets)))
         self._ended = terminated | truncated
         ended = zip(np.flatnonzero(self._ended), self._ended_now, strict=True)
-        episodes = [episode for i, episode in ended if not self._waiting[i]]
+        episodes = [episode for i, episode in ended if not self._finished[i]]
         if episodes:
             self.add(episodes)
         self._ended_now.clear()
         if steps >= remaining:
-            self._waiting = self._waiting | self._ended
+            self._finished = self._finished | self._ended
         return _collected(steps, episodes, self._success_key)
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class RobotSource(EnvironmentSource):
 
     def add(self, episodes: Sequence[Episode]) -> None:
         """Add episodes, and note the times of their steps."""
-        self.wait()
+        self.await_updates()
         self._seconds += [each.infos["step_seconds"][1:] for each in episodes]
         super().add(episodes)
 

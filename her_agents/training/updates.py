@@ -32,19 +32,18 @@ EAGER_CALLS = 3  # before the first graph, as torch needs it
 GRAPH_DEVICE = "cuda"  # type of the devices that have graphs
 
 
-class Updates:
-    """Makes updates of an agent; each call makes ``count`` of them.
+class Learner:
+    """Updates an agent; each call makes K updates, where K is ``updates_per_call``.
 
-    For a `DeviceReplayBuffer`, ``count`` is the number of updates after a step of all environments. They
-    share one sample, which is split into ``count`` batches. For other buffers, ``count`` is 1.
+    For a `DeviceReplayBuffer`, K is the number of updates after a step of all environments. They share one
+    sample, which is split into K batches. For other buffers, K is 1.
     """
 
     def __init__(self, agent: Agent, buffer: Any, config: Config, meter: Meter) -> None:
         self._agent, self._buffer, self._config, self._meter = agent, buffer, config, meter
         self._is_on_device = isinstance(buffer, DeviceReplayBuffer)
-        self.count = 1
-        if self._is_on_device:
-            self.count = min(max(1, round(config.updates_per_step * config.num_envs)), MOST_UPDATES)
+        due = round(config.updates_per_step * config.num_envs) if self._is_on_device else 1
+        self.updates_per_call = min(max(1, due), MOST_UPDATES)
         self._intervened = INTERVENED in buffer.info_keys  # by a person, whom the agent imitates
         imitates = bool(config.offline or config.demos) or self._intervened
         self._imitates = imitates and "imitate" in inspect.signature(agent.update).parameters
@@ -67,7 +66,7 @@ class Updates:
             )
 
     def __call__(self) -> None:
-        """Sample once, update the agent with ``count`` parts of the sample, and update the priorities."""
+        """Sample once, update the agent with K parts of the sample, and update the priorities."""
         batch: Any = None
         if not self._is_on_device:
             batch = self._buffer.sample(self._config.batch_size)
@@ -93,12 +92,13 @@ class Updates:
             require_clippable(rewards, -lowest)
 
     def _update(self, batch: Batch[Any] | None, meter: Meter) -> None:
-        """Update the agent ``count`` times, from parts of ``batch`` or, if it is None, of a new sample."""
+        """Update the agent K times, from parts of ``batch`` or, if it is None, of a new sample."""
         if batch is None:
-            batch = self._buffer.sample(self.count * self._config.batch_size)
+            batch = self._buffer.sample(self.updates_per_call * self._config.batch_size)
             self._measure(batch, meter)
-        for i in range(self.count):  # relabeled rows come first, so each update takes every count-th row
-            rows = batch if self.count == 1 else batch.map(itemgetter(slice(i, None, self.count)))
+        for i in range(count := self.updates_per_call):
+            # Relabeled rows come first, so each update takes every count-th row.
+            rows = batch if count == 1 else batch.map(itemgetter(slice(i, None, count)))
             imitate = {}
             if self._imitates:
                 imitate["imitate"] = rows.index >= 0 if self._config.offline else rows.is_demonstration
@@ -123,7 +123,7 @@ class Updates:
             self._graphs[phase] = self._capture(batch)
         graph, measured, errors = self._graphs[phase]
         graph.replay()
-        agent.updates = before + self.count
+        agent.updates = before + self.updates_per_call
         agent._errors = errors  # noqa: SLF001 - as `update` would set it
         self._meter.merge(measured)
 

@@ -118,12 +118,12 @@ class Lab:
     env: CheckedEnv = None  # the environment; with None, no relabeled goals and no experiments
     replicas: Replicas | None = None  # maker of replicas, or None
     budget: Budget = field(default_factory=lambda: Budget(1))  # policy, seed and reset options of the user
-    batches: Rollout | None = None  # the batches of a vector environment, or None
+    vector_run: Rollout | None = None  # calls of a vector environment, not split; None for a single one
     mode: AutoresetMode | None = None  # autoreset mode, declared or else suggested by infos
     memory: dict[tuple[Any, ...], Any] = field(default_factory=dict)  # results of `memoized` functions
 
     def __post_init__(self) -> None:
-        self.failure = self.rollout.failure  # first call that raised, in the run or an experiment, or None
+        self.first_failure = self.rollout.failure  # in the run or an experiment, also with replicas; or None
         self._has_replica_failed = False
 
     @classmethod
@@ -138,7 +138,7 @@ class Lab:
         functions = {name: function for name, function in functions.items() if callable(function)}
         lab = cls(env.observation_space, run, functions, arrays_in(env.unwrapped), env, replicas, budget)
         if isinstance(env, gym.vector.VectorEnv):
-            lab.batches, lab.mode = run, autoreset_mode(env, run)
+            lab.vector_run, lab.mode = run, autoreset_mode(env, run)
             lab.observation_space = env.single_observation_space
             lab.rollout = split_batches(run, lab.mode, env.num_envs)
         return lab
@@ -151,14 +151,14 @@ class Lab:
         return self.rollout.steps
 
     @property
-    def run(self) -> Rollout:
+    def raw_run(self) -> Rollout:
         """The recorded calls as they were made; for a vector environment, these are batches."""
-        return self.batches or self.rollout
+        return self.vector_run or self.rollout
 
     @property
     def num_envs(self) -> int:
         """Number of environments of a vector environment; 1 for a single environment."""
-        return self.env.num_envs if self.env is not None and self.batches else 1
+        return self.env.num_envs if self.env is not None and self.vector_run else 1
 
     @cached_property
     def has_goals(self) -> bool:
@@ -241,7 +241,7 @@ class Lab:
         results = [(rows, self.call(name, *self.batch(rows, form))) for rows in batches]
         goal_bytes = sum(leaf.nbytes for leaf in leaves(self.pairs[0].achieved))
         # A vector environment's own function may mistake a batch of num_envs rows for its environments.
-        sizes = [*LARGE_SIZES, *([self.num_envs] if self.batches else [])]
+        sizes = [*LARGE_SIZES, *([self.num_envs] if self.vector_run else [])]
         chosen = [size for size in sizes if size * goal_bytes <= MAX_BATCH_BYTES]
         batches = [rng.integers(count, size=size).tolist() for size in chosen]
         return results + [(rows, self.call(name, *self.batch(rows, form), copies=False)) for rows in batches]
@@ -341,21 +341,21 @@ class Lab:
         for name in self.functions:
             self.step_results(name)
             self.pair_results(name)
-        if self.env is None or self.rollout.failure is not None or not self.run.steps:
+        if self.env is None or self.rollout.failure is not None or not self.raw_run.steps:
             return None
         try:
-            _ = self.new_generators  # takes the further steps, once
+            self.take_further_steps()
             return experiment(self.env)
         except PolicyError as error:
             self.rollout.policy_error = self.rollout.policy_error or error
         except Exception as error:
             self.rollout.failure = FailedCall("after the run", "reset() or step()", error)
-            self.failure = self.failure or self.rollout.failure
+            self.first_failure = self.first_failure or self.rollout.failure
         return None
 
-    @cached_property
-    def new_generators(self) -> list[str]:
-        """Names of random generators that each reset replaces by one in the same state; `on_env` reads it."""
+    @memoized
+    def take_further_steps(self) -> list[str]:
+        """Reset and step, once; return the names of generators that a reset replaces by equal ones."""
 
         def generators() -> dict[str, Any]:
             attributes = getattr(self.env.unwrapped, "__dict__", {})
@@ -379,9 +379,9 @@ class Lab:
         """Call a goal function for the relabeled pairs again after further steps; return [] if impossible."""
         return self.on_env(lambda env: self.call_pairs(name) if name in self.functions else []) or []
 
-    @cached_property
-    def other_start(self) -> Any:
-        """Observation after a reset with another seed than the first reset; None if this reset failed."""
+    @memoized
+    def reset_with_other_seed(self) -> Any:
+        """Return the observation after a reset with another seed than the first reset; None if it failed."""
         return self.on_env(lambda env: copy_tree(call_reset(env, self.budget.seed + 1)[0]))
 
     # Experiments with replicas
@@ -402,7 +402,7 @@ class Lab:
     @property
     def replay_length(self) -> int:
         """Number of steps in a replay."""
-        return len(self.run.steps) // REPLAY_DIVISOR
+        return len(self.raw_run.steps) // REPLAY_DIVISOR
 
     def replica(self) -> CheckedEnv:
         """Return one more replica; call this only inside an experiment of `on_replica`."""
@@ -420,15 +420,15 @@ class Lab:
             self._has_replica_failed = True
             if not self.replicas.are_copies:
                 place = "on a second environment (pass replicas=False to make none)"
-                self.failure = self.failure or FailedCall(place, "reset() or step()", error)
+                self.first_failure = self.first_failure or FailedCall(place, "reset() or step()", error)
         return None
 
     def replay(
         self, replica: CheckedEnv, before_step: Callable[[StepRecord], Any] = lambda step: None
     ) -> Divergence | None:
         """Repeat the beginning of the run on a replica; return the first difference, but not in infos."""
-        resets, episode = iter(self.run.resets), -1
-        for step in self.run.steps[: self.replay_length]:
+        resets, episode = iter(self.raw_run.resets), -1
+        for step in self.raw_run.steps[: self.replay_length]:
             while episode < step.episode:  # two resets may follow each other without a step between them
                 record = next(resets)
                 episode = record.episode
@@ -442,9 +442,9 @@ class Lab:
                 return found
         return None
 
-    @cached_property
-    def first_divergence(self) -> Divergence | None:
-        """First difference between the run and its replay on a replica, or None if both are equal."""
+    @memoized
+    def find_divergence(self) -> Divergence | None:
+        """Replay the run on a replica, and return the first difference, or None if both are equal."""
 
         def experiment(replica: CheckedEnv) -> Divergence | None:
             # A second replica takes steps too, in case environments share state, such as class attributes.
@@ -491,7 +491,7 @@ class Lab:
             place = f"the end of an episode after {t} steps" if has_ended else f"step {t} of an episode"
             pair = self.pairs[t % len(self.pairs)]
             arguments = [(pair.achieved, pair.desired, pair.info)]
-            if self.batches is None:
+            if self.vector_run is None:
                 achieved, desired = observation["achieved_goal"], observation["desired_goal"]
                 arguments += [copy_tree((achieved, desired, info)), copy_tree((desired, desired, info))]
             calls += [(place, each, call_function(function, *each)) for each in arguments]
@@ -546,7 +546,7 @@ NEEDS: dict[str, tuple[Callable[[Lab], bool], str]] = {
     "replica": (lambda lab: not lab.no_replica, "{lab.no_replica}"),
     "ended": (lambda lab: lab.rollout.ended_episodes > 0, "no episode ended in {steps} steps"),
 }
-"""Needs of rules, by name: a function that tests the lab, and the reason if a need is not met."""
+"""Needs of rules, by name: a function that tests the lab, perhaps by an experiment; the reason if unmet."""
 
 REWARD_NEEDS = ("goals", "reward", "steps")  # needs (keys of `NEEDS`) of the rules that judge rewards
 BATCH_NEEDS = (*REWARD_NEEDS, "batches")  # needs (keys of `NEEDS`) of the rules that judge rewards of batches

@@ -32,7 +32,7 @@ class ResetRecord:
     observation: Any  # this and the info are copies made when ``reset`` returned
     info: Any
     live: dict[str, Any]  # the returned objects by name, which the environment may change later
-    row: int = 0  # index of the environment in a vector environment
+    env: int = 0  # index of the environment in a vector environment
 
     @classmethod
     def of(cls, episode: int, seed: int | None, options: Any, returned: tuple[Any, Any]) -> ResetRecord:
@@ -160,18 +160,18 @@ def ended_rows(step: StepRecord) -> np.ndarray:
     return np.array([bool(one or other) for one, other in zip(step.terminated, step.truncated, strict=True)])
 
 
-def split_batches(batches: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
+def split_batches(vector_run: Rollout, mode: AutoresetMode, num_envs: int) -> Rollout:
     """Convert batches to records of single environments, up to the first step with a wrong shape."""
-    rollout = replace(batches, resets=[], steps=[])
+    rollout = replace(vector_run, resets=[], steps=[])
     episodes, times, ended = [0] * num_envs, [0] * num_envs, np.zeros(num_envs, bool)
 
     def start_episode(i: int, record: ResetRecord | StepRecord) -> None:
         episodes[i], times[i], ended[i] = len(rollout.resets), 0, False
         copies, live = ({name: row[name] for name in STATE} for row in _rows(record, i, num_envs))
-        rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live, row=i))
+        rollout.resets.append(ResetRecord(episodes[i], None, None, **copies, live=live, env=i))
 
-    resets, episode = iter(batches.resets), -1  # index of an episode of the vector environment, see `_Runner`
-    for step in batches.steps:
+    resets, episode = iter(vector_run.resets), -1  # index of the latest call of reset, see `_Runner`
+    for step in vector_run.steps:
         while episode < step.episode:
             record, episode = next(resets), episode + 1
             mask = (record.options or {}).get("reset_mask", np.ones(num_envs, bool))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
 
@@ -24,9 +24,6 @@ from her_wrappers.goals.action_masks import MASK
 from her_wrappers.goals.environments import BrokenModuleError, make_env
 from her_wrappers.goals.episode_limit import limit_episodes
 from her_wrappers.goals.interface import OBSERVATION_KEYS, goal_spaces
-
-if TYPE_CHECKING:
-    from her_wrappers.simulators import GoalSimulator
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class ConfigOptions(Config):
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class CommandOptions:
     """Options that are not part of the saved config of a run."""
 
     recipe: str | None = None
@@ -92,8 +89,8 @@ class RunOptions:
 class TrainOptions:
     """All options of ``her train``."""
 
-    config: OmitArgPrefixes[ConfigOptions] = ConfigOptions()
-    run: OmitArgPrefixes[RunOptions] = RunOptions()
+    saved: OmitArgPrefixes[ConfigOptions] = ConfigOptions()
+    command: OmitArgPrefixes[CommandOptions] = CommandOptions()
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -112,40 +109,41 @@ def train(arguments: Sequence[str]) -> int:
     """
     # `her train --env ENV` is `her train ENV`, since other commands have an option --env.
     words = [each.removeprefix("--env=") for each in arguments if each not in {"-h", "--help", "--env"}]
-    options = terminal.parse(train, words, TrainOptions)
-    run = options.run
-    if run.recipes:
+    parsed = terminal.parse(train, words, TrainOptions)
+    command = parsed.command
+    if command.recipes:
         _print_recipes()
         return 0
-    if run.resume is not None and run.seeds > 1:
+    if command.resume is not None and command.seeds > 1:
         raise terminal.CommandError("--resume continues one run; remove --seeds")
     from her_wrappers.collecting import CollectorError
 
     with exits_with(3, BrokenModuleError, CollectorError, OSError), exits_with(2, TypeError, ValueError):
-        base = _base_options(run, options.config.env)
-        given = _given_options(options.config, words, base)
+        base = _base_options(command, parsed.saved.env)
+        given = _given_options(parsed.saved, words, base)
         if given.get("real"):  # also with a recipe that has several environments
             given = {"num_envs": 1, "workers": 0} | given
         if {"-h", "--help"} & set(arguments):
             return _print_help(base, given.get("algo"))
-        if run.resume is None:
+        if command.resume is None:
             with ExitStack() as stack:
-                return _train(*_new_runs(given, base, run, stack), run)
-        with terminal.advises_folder(run.resume):
-            return _train([(make_config(base, given), run.resume)], None, run)
+                return _train(*_new_runs(given, base, command, stack), command)
+        with terminal.advises_folder(command.resume):
+            return _train([(make_config(base, given), command.resume)], None, command)
 
 
-def _base_options(run: RunOptions, env: str | None) -> dict[str, Any]:
+def _base_options(command: CommandOptions, env: str | None) -> dict[str, Any]:
     """Return the options of the recipe and the config file, or of the run to continue."""
-    if run.resume is None:
-        file = {} if run.config is None else read_options(run.config)
-        recipe = {} if run.recipe is None else read_recipe(run.recipe).options_for(env or file.get("env"))
+    if command.resume is None:
+        file = {} if command.config is None else read_options(command.config)
+        env = env or file.get("env")
+        recipe = {} if command.recipe is None else read_recipe(command.recipe).options_for(env)
         return merge_options(recipe, file)
-    if run.recipe or run.config or run.out:
+    if command.recipe or command.config or command.out:
         raise ValueError("--resume uses the run's folder and config; remove --out, --config and --recipe")
     from her_agents.training.checkpoints import load_checkpoint
 
-    latest = run.resume / "latest.pt"
+    latest = command.resume / "latest.pt"
     if not latest.exists():
         raise terminal.CommandError(f"--resume must be the folder of a run, but there is no file {latest}", 3)
     with exits_with(3, ValueError):
@@ -153,18 +151,19 @@ def _base_options(run: RunOptions, env: str | None) -> dict[str, Any]:
     return options
 
 
-def _given_options(config: ConfigOptions, words: Sequence[str], base: Mapping[str, Any]) -> dict[str, Any]:
+def _given_options(options: ConfigOptions, words: Sequence[str], base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of `Config` on the command line, except those with the same value in ``base``."""
-    options = {word.partition("=")[0][2:].replace("-", "_") for word in words if word.startswith("--")}
-    names = {each.name for each in fields(Config)} & {each.removeprefix("no_") for each in options}
-    given = {name: getattr(config, name) for name in names}
-    if config.env is not None:
-        given["env"] = config.env
+    written = {word.partition("=")[0][2:].replace("-", "_") for word in words if word.startswith("--")}
+    names = {each.name for each in fields(Config)} & {each.removeprefix("no_") for each in written}
+    given = {name: getattr(options, name) for name in names}
+    if options.env is not None:
+        given["env"] = options.env
+    # A given ``algo`` or ``env`` replaces ``agent`` or ``env_kwargs`` of the base instead of extending them.
     given = {name: value for name, value in given.items() if name not in base or base[name] != value}
-    if config.env_kwargs:
-        given["env_kwargs"] = terminal.parse_options(config.env_kwargs)
-    if config.agent:
-        pairs = terminal.parse_options(config.agent, "--agent", "learning_rate=3e-4", _parse_toml)
+    if options.env_kwargs:
+        given["env_kwargs"] = terminal.parse_options(options.env_kwargs)
+    if options.agent:
+        pairs = terminal.parse_options(options.agent, "--agent", "learning_rate=3e-4", _parse_toml)
         given["agent"] = {name.replace("-", "_"): value for name, value in pairs.items()}
     return given
 
@@ -190,17 +189,17 @@ def _print_help(base: Mapping[str, Any], algo: str | None) -> int:
 
 
 def _new_runs(
-    given: Mapping[str, Any], base: Mapping[str, Any], run: RunOptions, stack: ExitStack
+    given: Mapping[str, Any], base: Mapping[str, Any], command: CommandOptions, stack: ExitStack
 ) -> tuple[list[tuple[Config, Path]], Any]:
     """Check the environment; return a list with the (config, folder) of a new run for each seed.
 
     Also return the real robot or the simulator of all runs, which ``stack`` closes, or None.
     """
-    from her_agents.algorithms.registry import choose_algorithm, choose_device, make_agent
+    from her_agents.algorithms.registry import choose_defaults, choose_device, make_agent
     from her_agents.training.sources import find_function, make_single_env
 
     here = Path.cwd()  # the environment may change the current folder
-    recipe = read_recipe(run.recipe) if run.recipe else None
+    recipe = read_recipe(command.recipe) if command.recipe else None
     options = merge_options(base, given)
     if recipe and options["env"] == recipe.options["env"]:
         recipe.require_installed()
@@ -208,20 +207,20 @@ def _new_runs(
         if left_out := sorted(recipe.options.keys() - recipe.options_for(options["env"]).keys()):
             values = ", ".join(f"{name}={recipe.options[name]!r}" for name in left_out)
             print(f"Options of the recipe left out, since they are for {recipe.environment}: {values}")
-        recipe, run = None, replace(run, recipe=None)
+        recipe, command = None, replace(command, recipe=None)
     if "env" not in options:
         raise ValueError(
             "ENV is missing; pass an environment, such as her_envs/PointReach-v0, or a --config with 'env'"
         )
-    if "algo" in options:  # before the environment is made, which takes time
+    if "algo" in options:  # for module:Class, whose options `make_config` does not validate
         agent_options(options["algo"], options.get("agent", {}))
     config = make_config(base, given)
-    if config.real and run.jobs > 1:
-        raise ValueError(f"--real needs --jobs 1, since there is one robot, got {run.jobs}; omit --jobs")
+    if config.real and command.jobs > 1:
+        raise ValueError(f"--real needs --jobs 1, since there is one robot, got {command.jobs}; omit --jobs")
     env = stack.enter_context(closing(make_single_env(config)))
     simulator = getattr(env.unwrapped, "simulator", None)
-    config = choose_algorithm(config, env)
-    folders = _folders(config, run, here)
+    config = choose_defaults(config, env)
+    folders = _folders(config, command, here)
     with exits_with(3, TypeError, ValueError):
         observation_space, action_space = goal_spaces(env)
     device, reason = choose_device(config, observation_space)
@@ -237,19 +236,19 @@ def _new_runs(
             f"The agent does not use {', '.join(map(repr, unused))} of the observations; --use-keys adds "
             "keys, and --critic-keys adds keys that only the critics use."
         )
-    if run.check and not config.real:
-        _check(config, run, recipe.known_findings if recipe else (), simulator)
+    if command.check and not config.real:
+        _check(config, command, recipe.known_findings if recipe else (), simulator)
     config = _choose_clipping(config, env)
     runs = [(replace(config, seed=config.seed + i), folder) for i, folder in enumerate(folders)]
     only_one = env if config.real else simulator  # some simulators can be made only once in a process
-    if only_one is not None and run.jobs == 1:
+    if only_one is not None and command.jobs == 1:
         return runs, only_one
     stack.close()
     return runs, None
 
 
 def _choose_clipping(config: Config, env: Any) -> Config:
-    """Return ``config`` with a choice of ``clip_targets``; print the reason if targets are not clipped."""
+    """Test the goal functions, and choose ``clip_targets``; print the reason if targets are not clipped."""
     from her_agents.algorithms.registry import choose_clipping
     from her_agents.training.run import take_random_step
     from her_agents.training.updates import require_clippable
@@ -257,62 +256,60 @@ def _choose_clipping(config: Config, env: Any) -> Config:
     if not config.real:
         with exits_with(3, ValueError):
             reward, _ = take_random_step(env, config)
-    chosen = choose_clipping(config, env)
-    if chosen.clip_targets and not config.real:
-        require_clippable(reward)
-    elif config.clip_targets is None and not chosen.clip_targets:
-        reason = "a robot plays no random episode" if config.real else "some rewards are not -1 or 0"
+    config, reason = choose_clipping(config, env)
+    if reason:
         print(f"Targets are not clipped, since {reason}; pass --clip-targets if all rewards lie in [-1, 0].")
-    return chosen
+    elif config.clip_targets and not config.real:
+        require_clippable(reward)
+    return config
 
 
-def _check(config: Config, run: RunOptions, known: Sequence[str], simulator: GoalSimulator | None) -> None:
-    """Check the environment, and print the report; with errors, raise CommandError unless ``run.force``."""
+def _check(config: Config, command: CommandOptions, known: Sequence[str], simulator: Any) -> None:
+    """Check the environment, and print the report; after errors, raise CommandError without ``force``."""
 
     def factory() -> Any:
         made = make_env(config.env, disable_env_checker=True, **config.env_kwargs)
         return made if config.max_episode_steps is None else limit_episodes(made, config.max_episode_steps)
 
     if simulator is None:
-        report = check_goal_env(factory, ignore=known, max_steps=run.check_steps)
+        report = check_goal_env(factory, ignore=known, max_steps=command.check_steps)
     else:  # rewards show its successes, without a flag
         env, ignore = simulator.as_vector_env(), [*known, "GE201"]
-        report = check_goal_env(env, ignore=ignore, replicas=False, max_steps=run.check_steps)
+        report = check_goal_env(env, ignore=ignore, replicas=False, max_steps=command.check_steps)
     if report.findings:
         terminal.print_report(report)
     else:
         print(f"Goal interface of {report.summary()}")
-    if report.of_severity("error") and not run.force:
+    if report.of_severity("error") and not command.force:
         message = f"{config.env} has the errors above; fix them, or pass --force to train anyway"
         raise terminal.CommandError(message, 3)
 
 
-def _train(runs: Sequence[tuple[Config, Path]], env: Any, run: RunOptions) -> int:
+def _train(runs: Sequence[tuple[Config, Path]], env: Any, command: CommandOptions) -> int:
     """Train runs, pairs (config, folder); return the exit code, 130 if a run was interrupted, else 0."""
-    from her_agents.training.loop import is_solved
+    from her_agents.training.logs import is_solved
     from her_wrappers.commands.train_runs import print_result, train_here, train_in_processes
 
-    options = {name: getattr(run, name) for name in ("backend", "address", "timeout")}
-    options |= {"env": env, "tensorboard": None if run.tensorboard else False}
-    options |= {"stop": is_solved} if run.stop else {}
-    runs = [each for each in runs if run.resume or not _is_complete(*each, stop=run.stop)]
+    options = {name: getattr(command, name) for name in ("backend", "address", "timeout")}
+    options |= {"env": env, "tensorboard": None if command.tensorboard else False}
+    options |= {"stop": is_solved} if command.stop else {}
+    runs = [each for each in runs if command.resume or not _is_complete(*each, stop=command.stop)]
     if not runs:
         raise terminal.CommandError(
-            f"all runs in {run.out} are complete; choose another --out, or more --seeds"
+            f"all runs in {command.out} are complete; choose another --out, or more --seeds"
         )
-    jobs = min(run.jobs, len(runs))
+    jobs = min(command.jobs, len(runs))
     execute = train_in_processes(runs, jobs, options) if jobs > 1 else train_here(runs, options)
     code = max(print_result(result, folder) for result, folder in execute)
-    if run.seeds > 1 and not code:
-        print(f"Compare them: her compare {run.out or ' '.join(str(folder) for _, folder in runs)}")
+    if command.seeds > 1 and not code:
+        print(f"Compare them: her compare {command.out or ' '.join(str(folder) for _, folder in runs)}")
     return code
 
 
 def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
     """Return whether a saved run has all its steps or, with ``stop``, is solved; if so, print a message."""
     from her_agents.training.checkpoints import load_checkpoint
-    from her_agents.training.logs import steps_of
-    from her_agents.training.loop import is_solved
+    from her_agents.training.logs import is_solved, steps_of
 
     latest = folder / "latest.pt"
     if not latest.exists():
@@ -325,18 +322,19 @@ def _is_complete(config: Config, folder: Path, *, stop: bool) -> bool:
     return complete
 
 
-def _folders(config: Config, run: RunOptions, here: Path) -> list[Path]:
+def _folders(config: Config, command: CommandOptions, here: Path) -> list[Path]:
     """Return the folder of the run of each seed: below --out, or the next default folders without runs."""
     from her_agents.training.run_folder import RunFolder
 
-    seeds, base = range(config.seed, config.seed + run.seeds), here if Path.cwd() != here else Path()
-    if run.out is not None:
-        folders = [base / run.out / f"seed-{seed}" for seed in seeds] if run.seeds > 1 else [base / run.out]
+    seeds, base = range(config.seed, config.seed + command.seeds), here if Path.cwd() != here else Path()
+    if command.out is not None:
+        out = base / command.out
+        folders = [out / f"seed-{seed}" for seed in seeds] if command.seeds > 1 else [out]
         for folder in folders:
-            if run.seeds == 1 or not (folder / "latest.pt").exists():  # else this run continues
+            if command.seeds == 1 or not (folder / "latest.pt").exists():  # else this run continues
                 RunFolder(folder).require_new()
         return folders
-    name = run.recipe or config.env.rpartition("/")[2].replace(":", "-")
+    name = command.recipe or config.env.rpartition("/")[2].replace(":", "-")
     name += f"-{config.algo.rpartition(':')[2]}{'' if config.her else '-no-her'}"
     for number in itertools.count(1):
         folders = [base / "runs" / f"{name}{f'-run{number}' if number > 1 else ''}-{seed}" for seed in seeds]

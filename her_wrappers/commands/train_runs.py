@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from her_agents.training.config import Config
-from her_agents.training.logs import evaluated
-from her_agents.training.loop import Result, epoch_line, interrupt_flag, is_solved, train
+from her_agents.training.logs import evaluated, is_solved
+from her_agents.training.loop import Result, epoch_line, interrupt_flag, train
 from her_agents.training.run import Run
 from her_wrappers.commands import terminal
 from her_wrappers.diagnosis import diagnose

@@ -74,7 +74,7 @@ def batched_terminated(
         require_result(name, result, "(B,) bools")
         if shape == ():
             return BatchedTermination(
-                function, is_rowwise=True, reads_nothing=_reads_nothing(source or function)
+                function, needs_single_goals=True, reads_nothing=_reads_nothing(source or function)
             )
         if shape != (count,):
             raise ValueError(
@@ -87,16 +87,16 @@ def batched_terminated(
 class BatchedTermination:
     """Makes a function accept batches: if it accepts only single goals, it is called once for each row.
 
-    If ``is_rowwise`` is None, the function is called with batches until a result shows whether it accepts
-    only single goals: it returns a single value for a batch, or raises for a batch and returns a single value
-    for the first row. If ``reads_nothing``, as in gymnasium-robotics, it is called once for a batch.
+    If ``needs_single_goals`` is None, results show it: the function returns a single value for a batch, or
+    raises for a batch and returns a single value for the first row. If ``reads_nothing``, as in
+    gymnasium-robotics, it is called once for a batch.
     """
 
     def __init__(
-        self, function: GoalFunction, is_rowwise: bool | None = None, reads_nothing: bool = False
+        self, function: GoalFunction, needs_single_goals: bool | None = None, reads_nothing: bool = False
     ) -> None:
         self._function = function
-        self.is_rowwise = is_rowwise
+        self.needs_single_goals = needs_single_goals
         self._warned = False
         self._reads_nothing = reads_nothing
 
@@ -105,9 +105,9 @@ class BatchedTermination:
         batch = achieved_goal, desired_goal, info
         if self._reads_nothing:
             return np.full(len(leaf_arrays(achieved_goal)[0]), bool(self._function(*batch)))
-        if self.is_rowwise is False:
+        if self.needs_single_goals is False:
             return self._function(*batch)
-        if self.is_rowwise is None:
+        if self.needs_single_goals is None:
             try:
                 values = self._function(*batch)
             except Exception:  # a function of single goals can raise anything on a batch
@@ -115,9 +115,11 @@ class BatchedTermination:
                     raise
             else:
                 if np.shape(values) != ():
-                    self.is_rowwise = False if len(values) > 1 else None  # one row can pass for a single goal
+                    self.needs_single_goals = (
+                        False if len(values) > 1 else None
+                    )  # one row can pass for a single goal
                     return values
-            self.is_rowwise = True
+            self.needs_single_goals = True
         rows = list(_rows(*batch))
         if not self._warned and len(rows) > 1:
             self._warned = True

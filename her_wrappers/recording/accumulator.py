@@ -57,7 +57,7 @@ class EpisodeAccumulator:
         watches_reuse: bool = False,  # warn if last states are overwritten by the next first states
     ) -> None:
         self.is_ready = False  # whether the next row can be written; if not, `act` prepares the ring first
-        self.is_moving = False  # whether the environments may have taken a step that is not recorded
+        self.is_stepping = False  # whether the environments may have taken a step that is not recorded
         self.observations = SpaceSpec.of("observation", observation_space)
         self.num_envs = num_envs or 1
         self.is_single = num_envs is None  # then values have no leading axis
@@ -69,11 +69,11 @@ class EpisodeAccumulator:
         self._ring = StepRing(self.observations, SpaceSpec.of("action", action_space), num_envs)
         self._now = 0  # the current moment
         self._limit = 0  # the moment at which the ring must be prepared again
-        self._every: Flags = True if num_envs is None else np.ones(num_envs, bool)
-        self._none: Flags = self._every ^ True
+        self._all_envs: Flags = True if num_envs is None else np.ones(num_envs, bool)
+        self._no_env: Flags = self._all_envs ^ True
         self._begun: Any = 0 if num_envs is None else np.zeros(num_envs, np.int64)  # first moments
-        self._is_open = self._none
-        self._is_ended = self._none  # the next step of the environment is a reset
+        self._is_open = self._no_env
+        self._resets_next = self._no_env  # the next step of the environment is a reset
         self._first_infos: list[dict[str, np.ndarray]] = [{}] * self.num_envs  # of the first states
 
     @property
@@ -95,16 +95,16 @@ class EpisodeAccumulator:
         batches: dict[str, InfoBatch] = {}
         if self._info_keys:
             columns = infos if self.is_single else info_columns(infos, self.num_envs, self._info_keys)
-            batches = self._read_infos(columns, self._none, self.where(None))
+            batches = self._read_infos(columns, self._no_env, self.where(None))
         if chosen is None:
             ring.seek(now)
             write(ring.state_writers, observations, self._check, 0)
-            chosen = self._every
+            chosen = self._all_envs
         else:
             values = [self._check(leaf, observations, 0)[chosen] for leaf in self.observations]
             ring.put_states(now, chosen, values)
         self._keep_first_infos(batches, chosen)
-        self._is_ended = self._is_ended & (chosen ^ True)
+        self._resets_next = self._resets_next & (chosen ^ True)
         self._begun = _where(chosen, now, self._begun)
         self._is_open = self._is_open | chosen
         self._watch_first_states(chosen)
@@ -115,7 +115,7 @@ class EpisodeAccumulator:
             self._prepare()
         self.is_ready = False
         write(self._ring.action_writers, actions, self._check, 0, True)
-        self.is_moving = True
+        self.is_stepping = True
 
     def replace_action(self, key: str, actions: Any, infos: Any) -> None:
         """After a step, replace recorded actions by ``infos[key]``, where environments have this info."""
@@ -127,10 +127,10 @@ class EpisodeAccumulator:
             infos = info_columns(infos, self.num_envs, [key])
             final = infos.get("final_info", {})  # of the episodes that ended, in mode SAME_STEP
             actions, ended = np.array(actions), final_mask(infos, self.num_envs)
-            for found, rows in ((infos, ~ended), (final, ended)):
-                batch = info_batch(key, found, self._none, self.where(0))
+            for found, envs in ((infos, ~ended), (final, ended)):
+                batch = info_batch(key, found, self._no_env, self.where(0))
                 if batch is not None:
-                    executed = rows & batch.present
+                    executed = envs & batch.present
                     actions[executed] = batch.values[executed]
         self._ring.seek(self._now + 1)
         write(self._ring.action_writers, actions, self._check, 0, True)
@@ -140,7 +140,7 @@ class EpisodeAccumulator:
     ) -> Episodes | None:
         """Record the outcome of a step; return the episodes that ended with it, or None if none ended."""
         if not self.is_single:
-            return self._observe_rows(observations, rewards, terminated, truncated, infos)
+            return self._observe_batch(observations, rewards, terminated, truncated, infos)
         ring, now = self._ring, self._now + 1
         ring.rewards[now % ring.capacity] = (
             rewards if type(rewards) is float else as_reward(rewards, now - 1 - self._begun)
@@ -148,31 +148,31 @@ class EpisodeAccumulator:
         write(ring.state_writers, observations, self._check, 1)
         batches: dict[str, InfoBatch] = {}
         if self._info_keys:
-            batches = self._read_infos(infos, not self._is_ended, self.where(0))
+            batches = self._read_infos(infos, not self._resets_next, self.where(0))
             ring.put_infos(now, batches, True)
-        if terminated or truncated or now == self._limit or self._is_ended:
-            return self._advance(bool(terminated), bool(truncated), batches, self._is_ended)
-        self._now, self.is_moving, self.is_ready = now, False, True
+        if terminated or truncated or now == self._limit or self._resets_next:
+            return self._advance(bool(terminated), bool(truncated), batches, self._resets_next)
+        self._now, self.is_stepping, self.is_ready = now, False, True
         return None
 
     def truncate(self, which: np.ndarray | None = None) -> Episodes | None:
         """Truncate open episodes, all after an interrupted step; return those with steps, or None."""
-        closed = self._every if which is None or self.is_moving else which
-        if self.is_moving:
-            self._is_ended = self._none
-        episodes = self._collect(closed, self._now, self._none, self._every)
+        closed = self._all_envs if which is None or self.is_stepping else which
+        if self.is_stepping:
+            self._resets_next = self._no_env
+        episodes = self._collect(closed, self._now, self._no_env, self._all_envs)
         self._is_open = self._is_open & (closed ^ True)
-        self.is_ready = self.is_moving = False
+        self.is_ready = self.is_stepping = False
         return episodes
 
     def copy(self) -> Episodes | None:
         """Return truncated copies of all open episodes that have steps, or None. The originals stay open."""
-        return self._collect(self._every, self._now, self._none, self._every)
+        return self._collect(self._all_envs, self._now, self._no_env, self._all_envs)
 
     def set_autoreset(self, mode: AutoresetMode, is_ended: np.ndarray) -> None:
         """Set the autoreset mode; ``is_ended``, (N,) bool, marks environments that the next step resets."""
         self._mode = mode
-        self._is_ended = is_ended.copy()
+        self._resets_next = is_ended.copy()
 
     def changes(self, observations: Tree) -> Iterator[tuple[LeafSpec, np.ndarray, np.ndarray]]:
         """Yield (leaf, current states, given states), arrays (N, ...), for each leaf whose states differ."""
@@ -190,7 +190,7 @@ class EpisodeAccumulator:
 
         return place
 
-    def _observe_rows(
+    def _observe_batch(
         self, observations: Tree, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> Episodes | None:
         ring, now, count = self._ring, self._now + 1, self.num_envs
@@ -199,20 +199,20 @@ class EpisodeAccumulator:
         ended = terminated | truncated
         is_any_ended = self._any(ended)
         numbers = as_rewards(rewards, count)
-        begins = self._is_ended
+        begins = self._resets_next
         write(ring.state_writers, observations, self._check, 1)
         ring.rewards[now % ring.capacity] = numbers
         has_last = is_any_ended and self._mode is AutoresetMode.SAME_STEP
         batches: dict[str, InfoBatch] = {}
         if self._info_keys or has_last:
-            columns, others = info_columns(infos, count, self._info_keys), self._every
+            columns, others = info_columns(infos, count, self._info_keys), self._all_envs
             if has_last:
                 self._put_last_states(ended, columns)
                 others = ~ended
             batches = self._read_infos(columns, others & ~begins, self.where(0))
             ring.put_infos(now, batches, others)
         if not (is_any_ended or now == self._limit or self._any(begins)):
-            self._now, self.is_moving, self.is_ready = now, False, True
+            self._now, self.is_stepping, self.is_ready = now, False, True
             return None
         first_states = observations if has_last else None
         episodes = self._advance(terminated, truncated, batches, begins, first_states)
@@ -232,7 +232,7 @@ class EpisodeAccumulator:
         """Close the episodes that end at this step, and open the next ones; return closed ones or None."""
         now, opened, episodes = self._now + 1, begins, None
         ended = over = terminated | truncated
-        cut = self._none
+        cut = self._no_env
         if self._any(begins):
             self._begun = _where(begins, now, self._begun)
         if self._max_steps is not None:
@@ -253,20 +253,20 @@ class EpisodeAccumulator:
         self._now = now
         if is_any_opened:
             self._is_open = self._is_open | opened
-        self._is_ended = ended if self._mode is AutoresetMode.NEXT_STEP else self._none
-        self.is_moving = False
+        self._resets_next = ended if self._mode is AutoresetMode.NEXT_STEP else self._no_env
+        self.is_stepping = False
         self.is_ready = not (is_any_over or is_any_opened or now == self._limit)
         return episodes
 
     def _prepare(self) -> None:
         """Make room for the next row of the ring; raise ResetNeeded if an environment cannot step."""
-        is_idle = (self._is_open | self._is_ended) ^ True
-        if self.is_moving or self._any(is_idle):
+        is_idle = (self._is_open | self._resets_next) ^ True
+        if self.is_stepping or self._any(is_idle):
             if self.is_single:
                 raise ResetNeeded("no episode is being recorded; call reset() before step()")
-            rows = np.flatnonzero(self._every if self.is_moving else is_idle)
+            envs = np.flatnonzero(self._all_envs if self.is_stepping else is_idle)
             raise ResetNeeded(
-                f"no episode is being recorded in the environments {rows.tolist()}; "
+                f"no episode is being recorded in the environments {envs.tolist()}; "
                 "call reset(), or reset(options={'reset_mask': ...}) for these environments, before step()"
             )
         if not self._any(self._is_open):  # the first rows are likely in the processor's cache
@@ -276,6 +276,7 @@ class EpisodeAccumulator:
         if now + 1 - oldest == self._ring.capacity:
             self._ring = self._ring.grown()
         capacity = self._ring.capacity
+        # The row after the limit would overwrite the oldest one, or is in slot 0, which writers must seek.
         self._limit = min(oldest + capacity - 1, now + capacity - (now + 1) % capacity)
         if self._max_steps is not None:
             self._limit = min(self._limit, oldest + self._max_steps)
@@ -287,16 +288,16 @@ class EpisodeAccumulator:
         if not self._any(chosen):
             return None
         if self.is_single:
-            rows, begun = None, self._begun
+            envs, begun = None, self._begun
             ends = [np.array([value]) for value in (now - begun, terminated, truncated)]
         else:
-            rows = chosen.nonzero()[0]
-            begun = self._begun[rows]
-            ends = [now - begun, terminated[rows], truncated[rows]]
-        found = self._ring.collect(rows, begun, now - begun)
+            envs = chosen.nonzero()[0]
+            begun = self._begun[envs]
+            ends = [now - begun, terminated[envs], truncated[envs]]
+        found = self._ring.collect(envs, begun, now - begun)
         firsts: Sequence[Mapping[str, np.ndarray]] = ()
         if self._info_keys:
-            firsts = self._first_infos if rows is None else [self._first_infos[i] for i in rows.tolist()]
+            firsts = self._first_infos if envs is None else [self._first_infos[i] for i in envs.tolist()]
         episodes = unchecked(
             Episodes, **found, lengths=ends[0], terminated=ends[1], truncated=ends[2], reset_infos=firsts
         )
@@ -312,7 +313,7 @@ class EpisodeAccumulator:
             if not self.is_single:
                 batch = info_batch(key, infos, required, where)
             elif is_dict and key in infos:
-                batch = InfoBatch(as_info(key, infos[key], where, 0), self._every)
+                batch = InfoBatch(as_info(key, infos[key], where, 0), self._all_envs)
             elif required:
                 raise ValueError(missing_info(key, where(0), sorted(infos) if is_dict else infos))
             if batch is not None:
@@ -340,11 +341,11 @@ class EpisodeAccumulator:
     def _put_last_states(self, ended: np.ndarray, infos: Any) -> None:
         """Write the last states and infos of ended episodes over the first states of the next episodes."""
         ring, now, where = self._ring, self._now + 1, self.where(0)
-        rows = np.flatnonzero(ended)
-        states = read_last_observations(self.observations, infos, rows, self.num_envs, self.where(1))
+        envs = np.flatnonzero(ended)
+        states = read_last_observations(self.observations, infos, envs, self.num_envs, self.where(1))
         final = infos.get("final_info", {})
         batches = self._read_infos(final, ended, lambda i: f"in final_info {where(i)}")
-        ring.put_states(now, rows, states)
+        ring.put_states(now, envs, states)
         ring.put_infos(now, batches, ended)
 
     def _check(self, leaf: LeafSpec, tree: Tree, ahead: int, rounding: bool = False) -> np.ndarray:

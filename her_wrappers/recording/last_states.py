@@ -20,11 +20,11 @@ MAX_EPISODES = 50  # number of episodes that are examined
 
 
 def read_last_observations(
-    spec: SpaceSpec, infos: Any, rows: np.ndarray, num_envs: int, where: Where
+    spec: SpaceSpec, infos: Any, envs: np.ndarray, num_envs: int, where: Where
 ) -> list[np.ndarray]:
-    """Return the last observations of the n environments ``rows``: a list of leaves, each (n, ...)."""
+    """Return the last observations of the n environments ``envs``: a list of leaves, each (n, ...)."""
     final = final_observations(infos)
-    missing = rows[~final_mask(infos, num_envs)[rows]]
+    missing = envs[~final_mask(infos, num_envs)[envs]]
     if missing.size:
         raise ValueError(
             f"infos have no 'final_obs' {where(int(missing[0]))}, whose episode ended; in mode SAME_STEP, "
@@ -33,9 +33,9 @@ def read_last_observations(
         )
     if not (isinstance(final, list) or getattr(final, "dtype", None) == np.object_):  # arrays of all rows
         whole = [(leaf, leaf.find(final, "in final_obs")) for leaf in spec]
-        return [as_batch(leaf, value, count=num_envs, where=where)[rows] for leaf, value in whole]
-    listed = [(leaf, [leaf.find(final[i], where(i)) for i in rows.tolist()]) for leaf in spec]
-    return [as_batch(leaf, v, count=len(rows), where=lambda k: where(int(rows[k]))) for leaf, v in listed]
+        return [as_batch(leaf, value, count=num_envs, where=where)[envs] for leaf, value in whole]
+    listed = [(leaf, [leaf.find(final[i], where(i)) for i in envs.tolist()]) for leaf in spec]
+    return [as_batch(leaf, v, count=len(envs), where=lambda k: where(int(envs[k]))) for leaf, v in listed]
 
 
 class ReuseWatch:

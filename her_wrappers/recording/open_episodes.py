@@ -37,7 +37,7 @@ class OpenEpisodes:
         self._observations = SpaceSpec.of("observation", observation_space)
         self._info_keys = info_keys
         self._max_steps = max_steps
-        self._recorded: EpisodeAccumulator | None = None  # None before the first transition
+        self._accumulator: EpisodeAccumulator | None = None  # None before the first transition
         self._just_ended = np.zeros(0, bool)  # (N,) environments whose next obs could be the last state
         self._may_warn = True
 
@@ -52,13 +52,13 @@ class OpenEpisodes:
         info: Any,
         skip: Any,
     ) -> Episodes | None:
-        """Add a transition, or N; return ended episodes or None. ``skip`` marks rows that are resets."""
-        count = self._num_rows(obs)
-        recorded = self._accumulator(count)
+        """Add a transition, or N; return ended episodes or None. ``skip`` marks resets."""
+        count = self._num_envs(obs)
+        accumulator = self._accumulator_for(count)
         if count is not None:
             transition = obs, action, reward, next_obs, terminated, truncated, info
-            return self._add_rows(recorded, transition, skip)
-        length = max(0, int(recorded.lengths[0]))
+            return self._add_batch(accumulator, transition, skip)
+        length = max(0, int(accumulator.lengths[0]))
         number = as_reward(reward, length)
         if not abs(number) < FLOAT32_OVERFLOW:
             raise ValueError(f"{REWARD_RANGE}, got {number} at step {length}")
@@ -68,28 +68,28 @@ class OpenEpisodes:
             self._require_ended(np.array([length > 0]))
             return None
         if length == 0:
-            recorded.begin(obs, {})
+            accumulator.begin(obs, {})
         else:
-            self._require_continuation(recorded, obs, np.array([0]))
+            self._require_continuation(accumulator, obs, np.array([0]))
             self._require_room(length)
-        recorded.act(action)
+        accumulator.act(action)
         if last is not None:
             next_obs, info = last, info.get("final_info", info)
-        return recorded.observe(next_obs, number, *flags, info or {})
+        return accumulator.observe(next_obs, number, *flags, info or {})
 
     def truncate(self) -> Episodes | None:
         """End all open episodes as truncated; return those with at least one step, or None if none has."""
-        return None if self._recorded is None else self._recorded.truncate()
+        return None if self._accumulator is None else self._accumulator.truncate()
 
     def discard(self) -> None:
         """Drop all open episodes."""
-        self._recorded = None
+        self._accumulator = None
 
     def copy(self) -> tuple[bool, np.ndarray, Episodes | None]:
         """Return the arguments of `resume`; its episodes are copies of the open ones, marked as truncated."""
-        if self._recorded is None:
+        if self._accumulator is None:
             return False, np.zeros(0, np.int64), None
-        return self._recorded.is_single, self._recorded.lengths.clip(0), self._recorded.copy()
+        return self._accumulator.is_single, self._accumulator.lengths.clip(0), self._accumulator.copy()
 
     def resume(
         self,
@@ -100,19 +100,19 @@ class OpenEpisodes:
         """Add the open episodes of a file; ValueError if the arguments contradict each other."""
         if (found := episodes.lengths.tolist()) != lengths[lengths > 0].tolist():
             raise ValueError(f"the header has open episodes of {lengths} steps, but the file has {found}")
-        first = lengths.max() - lengths  # step at which each episode begins; lengths.max() if it has no steps
-        row = np.zeros((2, len(lengths)), np.int64)  # first step and first state of each episode
-        row[:, lengths > 0] = episodes.ends[:-1], episodes.ends[:-1] + np.arange(len(episodes))
-        rows = 0 if is_single else slice(None)
+        begun = lengths.max() - lengths  # time t at which the episode of each environment begins
+        first_steps = np.zeros(len(lengths), np.int64)
+        first_steps[lengths > 0] = episodes.ends[:-1]
+        envs = 0 if is_single else slice(None)  # values of a single environment have no axis N
         for t in range(lengths.max()):
-            step, state = (row + (t - first).clip(0))[:, rows]
-            next_state = (row[1] + (t + 1 - first).clip(0))[rows]
+            step = (first_steps + (t - begun).clip(0))[envs]
+            state = episodes.state_of_step[step]
             action, reward, info = take_rows((episodes.actions, episodes.rewards, episodes.infos), step)
-            obs, next_obs = (take_rows(episodes.observations, k) for k in (state, next_state))
-            no = np.zeros(len(lengths), bool)[rows]
-            self.add(obs, action, reward, next_obs, no, no, info, None if is_single else first > t)
+            obs, next_obs = (take_rows(episodes.observations, k) for k in (state, state + (t >= begun)[envs]))
+            no = np.zeros(len(lengths), bool)[envs]
+            self.add(obs, action, reward, next_obs, no, no, info, None if is_single else begun > t)
 
-    def _num_rows(self, obs: Tree) -> int | None:
+    def _num_envs(self, obs: Tree) -> int | None:
         """Return N, the length of the leading axis of ``obs``, or None if ``obs`` has no such axis."""
         leaf = self._observations.leaves[0]
         try:
@@ -121,30 +121,30 @@ class OpenEpisodes:
             return None
         return shape[0] if len(shape) == len(leaf.shape) + 1 else None
 
-    def _accumulator(self, count: int | None) -> EpisodeAccumulator:
+    def _accumulator_for(self, count: int | None) -> EpisodeAccumulator:
         """Return the accumulator for ``count`` environments (None: a single one); create it if needed."""
-        recorded = self._recorded
-        if recorded is not None and count == (None if recorded.is_single else recorded.num_envs):
-            recorded.is_moving = False  # a transition that was rejected does not move an environment
-            return recorded
+        accumulator = self._accumulator
+        if accumulator is not None and count == (None if accumulator.is_single else accumulator.num_envs):
+            accumulator.is_stepping = False  # a transition that was rejected does not move an environment
+            return accumulator
         if count == 0:
             raise ValueError("obs must have a row for each environment, got 0 rows")
-        if recorded is not None and recorded.lengths.max() > 0:
-            opened = "a single environment" if recorded.is_single else f"{recorded.num_envs} environments"
+        if accumulator is not None and accumulator.lengths.max() > 0:
+            kind = "a single environment" if accumulator.is_single else f"{accumulator.num_envs} environments"
             raise ValueError(
-                f"obs must be from {opened}, like the open episodes; call truncate_open_episode() before you "
+                f"obs must be from {kind}, like the open episodes; call truncate_open_episode() before you "
                 "add transitions of another number of environments"
             )
         options: dict[str, Any] = {"info_keys": self._info_keys, "watches_reuse": True}
-        self._recorded = EpisodeAccumulator(*self._spaces, count, **options)
+        self._accumulator = EpisodeAccumulator(*self._spaces, count, **options)
         self._just_ended = np.zeros(count or 1, bool)
-        return self._recorded
+        return self._accumulator
 
-    def _add_rows(
-        self, recorded: EpisodeAccumulator, transition: tuple[Any, ...], skip: Any
+    def _add_batch(
+        self, accumulator: EpisodeAccumulator, transition: tuple[Any, ...], skip: Any
     ) -> Episodes | None:
         obs, action, reward, next_obs, terminated, truncated, info = transition
-        count, lengths = recorded.num_envs, recorded.lengths
+        count, lengths = accumulator.num_envs, accumulator.lengths
         has_steps = lengths > 0
         is_skipped = np.zeros(count, bool) if skip is None else as_flags("skip", skip, count)
         ends = [as_flags("terminated", terminated, count), as_flags("truncated", truncated, count)]
@@ -155,19 +155,19 @@ class OpenEpisodes:
             raise ValueError(f"{REWARD_RANGE}, got {rewards[i]} in environment {i}")
         self._require_room(int(lengths.max()))
         if skip is None and self._may_warn and self._just_ended.any():
-            self._warn_of_resets(recorded, obs)
+            self._warn_of_resets(accumulator, obs)
         self._require_ended(is_skipped & has_steps)
         infos = info_columns(info, count, self._info_keys)
-        self._require_continuation(recorded, obs, np.flatnonzero(has_steps))
+        self._require_continuation(accumulator, obs, np.flatnonzero(has_steps))
         self._just_ended = np.zeros(count, bool)  # also if a value is rejected after the next line
         if not (has_steps | is_skipped).all():
-            recorded.begin(obs, {}, ~has_steps & ~is_skipped)
+            accumulator.begin(obs, {}, ~has_steps & ~is_skipped)
         has_last = final_observations(infos) is not None
         # A skipped row begins an episode and adds no step, like the reset after an end in mode NEXT_STEP.
-        recorded.set_autoreset(AutoresetMode.SAME_STEP if has_last else AutoresetMode.DISABLED, is_skipped)
-        recorded.act(action)
+        accumulator.set_autoreset(AutoresetMode.SAME_STEP if has_last else AutoresetMode.DISABLED, is_skipped)
+        accumulator.act(action)
         terminations, truncations = (each & ~is_skipped for each in ends)
-        episodes = recorded.observe(next_obs, rewards, terminations, truncations, infos)
+        episodes = accumulator.observe(next_obs, rewards, terminations, truncations, infos)
         self._just_ended = (terminations | truncations) & (not has_last)
         return episodes
 
@@ -178,14 +178,14 @@ class OpenEpisodes:
                 "buffer_size, end episodes with truncated=True, or call truncate_open_episode() in time"
             )
 
-    def _require_continuation(self, recorded: EpisodeAccumulator, obs: Tree, rows: np.ndarray) -> None:
-        """Raise ValueError unless ``obs`` equals the last recorded states of the environments ``rows``."""
-        for leaf, was, given in recorded.changes(obs):
-            same = equal_rows(was, given)[rows]
+    def _require_continuation(self, accumulator: EpisodeAccumulator, obs: Tree, envs: np.ndarray) -> None:
+        """Raise ValueError unless ``obs`` equals the last recorded states of the environments ``envs``."""
+        for leaf, was, given in accumulator.changes(obs):
+            same = equal_rows(was, given)[envs]
             if not same.all():
-                i = int(rows[same.argmin()])
+                i = int(envs[same.argmin()])
                 raise ValueError(
-                    f"obs {recorded.where(0)(i)} must equal the previous next_obs, but {leaf.name} is "
+                    f"obs {accumulator.where(0)(i)} must equal the previous next_obs, but {leaf.name} is "
                     f"{given[i]}, not {was[i]}. If the episode ended or its goal changed, pass "
                     "terminated=True or truncated=True with its last transition. If you stopped in an "
                     "episode, call truncate_open_episode(). If the environment reuses its arrays, wrap it in "
@@ -199,10 +199,10 @@ class OpenEpisodes:
                 "ended; pass True only for the step that follows terminated=True or truncated=True"
             )
 
-    def _warn_of_resets(self, recorded: EpisodeAccumulator, obs: Tree) -> None:
+    def _warn_of_resets(self, accumulator: EpisodeAccumulator, obs: Tree) -> None:
         """Warn if a row of ``obs`` is the last state of an episode that ended at the previous call."""
         is_reset = self._just_ended
-        for _, was, given in recorded.changes(obs):
+        for _, was, given in accumulator.changes(obs):
             is_reset = is_reset & equal_rows(was, given)
         if is_reset.any():
             self._may_warn = False

@@ -28,7 +28,7 @@ class _Recorder:
     env: Any
     _sinks: Sinks
 
-    def _record(
+    def _prepare(
         self, env: Any, sinks: Sinks, info_keys: Iterable[str], action_key: str | None, **options: Any
     ) -> None:
         """Prepare recording of ``env``; ``options`` are further arguments of `EpisodeAccumulator`."""
@@ -44,7 +44,7 @@ class _Recorder:
         self._sinks, self._action_key, self._is_warned = sinks, action_key, False
         self._ended, self._is_watched = 0, True  # number of episodes; whether infos are searched
         keys = (*require_keys("info_keys", info_keys), *self._sinks.info_keys)
-        self._recorded = EpisodeAccumulator(*self._spaces, info_keys=keys, **options)
+        self._accumulator = EpisodeAccumulator(*self._spaces, info_keys=keys, **options)
 
     @property
     def skipped_episodes(self) -> int:
@@ -65,16 +65,16 @@ class _Recorder:
             ValueError: The action cannot be recorded (then the environment was not called), or an
                 observation, a reward or an info cannot be recorded.
         """
-        recorded = self._recorded
-        recorded.act(action)
+        accumulator = self._accumulator
+        accumulator.act(action)
         try:
             result: tuple[Any, Any, Any, Any, dict[str, Any]] = self.env.step(action)
             observation, reward, terminated, truncated, info = result
             if self._action_key is not None:
-                recorded.replace_action(self._action_key, action, info)
+                accumulator.replace_action(self._action_key, action, info)
             elif self._is_watched and type(info) is dict and not EXECUTED.isdisjoint(info):
                 self._warn_of_action(action, info)
-            episodes = recorded.observe(observation, reward, terminated, truncated, info)
+            episodes = accumulator.observe(observation, reward, terminated, truncated, info)
         except BaseException as error:  # the environment may have taken a step that is not recorded
             try:
                 self.truncate()
@@ -131,7 +131,7 @@ class _Recorder:
         Raises:
             SinkError: A sink raised an error.
         """
-        episodes = self._recorded.truncate(mask)
+        episodes = self._accumulator.truncate(mask)
         if episodes is not None:
             self._sinks.deliver(episodes)
 
@@ -201,7 +201,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
             raise TypeError(f"EpisodeRecorder needs a single gymnasium Env, got {type(env).__name__}; {use}")
         mode = AutoresetMode.NEXT_STEP if resets_itself(env) else AutoresetMode.DISABLED
         arguments = Sinks(sinks, on_error), info_keys, action_key
-        self._record(env, *arguments, max_steps=max_episode_steps, mode=mode)
+        self._prepare(env, *arguments, max_steps=max_episode_steps, mode=mode)
         super().__init__(env)
 
     @property
@@ -228,7 +228,7 @@ class EpisodeRecorder(_Recorder, gym.Wrapper[Any, Any, Any, Any]):
         self.truncate()
         observation, info = self.env.reset(seed=seed, options=options)
         self._require_same_spaces()
-        self._recorded.begin(observation, info)
+        self._accumulator.begin(observation, info)
         return observation, info
 
 
@@ -287,7 +287,7 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
             # Gymnasium 1.4's workers reset at the step after an end, even if a call of reset() came between.
             raise ValueError("AsyncVectorEnv resets twice without shared memory; pass shared_memory=True")
         arguments = Sinks(sinks, on_error), info_keys, action_key
-        self._record(
+        self._prepare(
             env,
             *arguments,
             max_steps=max_episode_steps,
@@ -319,5 +319,5 @@ class VectorEpisodeRecorder(_Recorder, gym.vector.VectorWrapper):  # not generic
         self.truncate(chosen)
         observations, infos = self.env.reset(seed=seed, options=options)
         self._require_same_spaces()
-        self._recorded.begin(observations, infos, chosen)
+        self._accumulator.begin(observations, infos, chosen)
         return observations, infos

@@ -70,12 +70,12 @@ class StepRing:
         for column in (*self._states, *self._actions):
             column.data.seek(slot * column.nbytes)
 
-    def put_states(self, moment: int, rows: np.ndarray, values: Sequence[np.ndarray]) -> None:
+    def put_states(self, moment: int, envs: np.ndarray, values: Sequence[np.ndarray]) -> None:
         """Replace the states of n environments at a moment (time index) by ``values``, leaves (n, ...)."""
         self.seek(moment)
         for column, value, kept in zip(self._states, values, self.states_at(moment), strict=True):
             row = kept.copy()
-            row[rows] = value
+            row[envs] = value
             column.data.write(row.data)
 
     def states_at(self, moment: int) -> list[np.ndarray]:
@@ -106,10 +106,10 @@ class StepRing:
         for key, batch in batches.items():  # `fit_info` made the arrays
             self.infos[key][moment % self.capacity, ...][chosen] = batch.values[chosen]
 
-    def collect(self, rows: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
+    def collect(self, envs: np.ndarray | None, begun: Any, lengths: Any) -> dict[str, Any]:
         """Return fields of `Episodes`; arguments are (n,) or, for a single environment, None and integers."""
-        states = self._index(rows, begun, lengths + 1)
-        steps = self._index(rows, begun + 1, lengths)
+        states = self._index(envs, begun, lengths + 1)
+        steps = self._index(envs, begun + 1, lengths)
         observations, actions = self.specs
         return {
             "observations": observations.build([self._take(self._view(c), states) for c in self._states]),
@@ -137,18 +137,18 @@ class StepRing:
         # getvalue makes no copy, and unlike getbuffer does not lock the object while the view exists.
         return ndarray(column.shape, column.leaf.dtype, column.data.getvalue())
 
-    def _index(self, rows: np.ndarray | None, first: Any, counts: Any) -> np.ndarray | slice:
-        """Return the index with which `_take` copies successive moments of the environments ``rows``."""
+    def _index(self, envs: np.ndarray | None, first: Any, counts: Any) -> np.ndarray | slice:
+        """Return the index with which `_take` copies successive moments of the environments ``envs``."""
         first = first % self.capacity
-        if rows is None:
+        if envs is None:
             in_order = first + counts <= self.capacity
             return slice(first, first + counts) if in_order else np.arange(first, first + counts)
-        if len(rows) == 1:  # faster
-            index: np.ndarray = np.arange(first[0], first[0] + counts[0]) * self._width + rows[0]
+        if len(envs) == 1:  # faster
+            index: np.ndarray = np.arange(first[0], first[0] + counts[0]) * self._width + envs[0]
             return index
         before = np.cumsum(counts) - counts
         index = np.arange(counts.sum()) * self._width
-        index += np.repeat((first - before) * self._width + rows, counts)
+        index += np.repeat((first - before) * self._width + envs, counts)
         return index
 
     def _take(self, array: np.ndarray, index: np.ndarray | slice) -> np.ndarray:

@@ -167,8 +167,8 @@ class HindsightReplayBuffer:
         self._open_episodes = OpenEpisodes(self.observation_space, self.action_space, keys, size)
         self._demonstrations: HindsightReplayBuffer | None = None
         if replay.demonstrations is not None:
-            view = self._demonstrations = copy.copy(self)  # with the same spaces, device and lock
-            view._lock = self._lock  # noqa: SLF001 - same class; the buffer samples from its demonstrations
+            view = self._demonstrations = copy.copy(self)  # whose lock is new, see `__setstate__`
+            view._lock = self._lock  # noqa: SLF001 - same class; `sample` of the buffer reads both replays
             view._set_up(replay.demonstrations)  # noqa: SLF001 - same class
 
     @classmethod

@@ -21,7 +21,7 @@ from her_wrappers.recording.episodes import Episodes
 from her_wrappers.recording.space_json import space_from_json, space_to_json
 from her_wrappers.replay.batch import Batch, Provenance, Statistics, statistics_of
 from her_wrappers.replay.goal_selection import STRATEGIES, Geometric, GoalSelection, final, future
-from her_wrappers.replay.lanes import Lanes, NewGoals, SimulatorStep, Steps
+from her_wrappers.replay.lanes import Lanes, LaneSteps, NewGoals, SimulatorStep
 from her_wrappers.replay.options import (
     SAVED,
     BufferOptions,
@@ -275,7 +275,7 @@ class DeviceReplayBuffer:
         return batch
 
     def _select_goals(
-        self, steps: Steps, component: Tensor, random: Tensor, is_demonstration: Tensor | None
+        self, steps: LaneSteps, component: Tensor, random: Tensor, is_demonstration: Tensor | None
     ) -> tuple[NewGoals, Tensor]:
         """Return new goals for B rows, and the (B,) step numbers of the steps that supplied these goals."""
         slots, index, takes_desired = torch.zeros_like(component), torch.zeros_like(component), None
@@ -293,7 +293,7 @@ class DeviceReplayBuffer:
             takes_desired = chosen if each.takes_desired else None  # "desired" is the last component
         return NewGoals(component < len(self._components), slots, takes_desired), index
 
-    def _select_row(self, select: Any, steps: Steps, random: Tensor) -> Tensor:
+    def _select_row(self, select: Any, steps: LaneSteps, random: Tensor) -> Tensor:
         """Return (B,) rows: for each step, the row of the state that the strategy ``select`` chooses."""
         if isinstance(select, Geometric):  # its function is written with NumPy
             left = steps.last - steps.row
@@ -371,7 +371,7 @@ class DeviceReplayBuffer:
             raise ValueError(f"{name} must return shape ({count},), got {tuple(result.shape)}; {fix}")
         return result
 
-    def _sum_windows(self, steps: Steps, goals: NewGoals, index: Tensor) -> Batch[Tensor]:
+    def _sum_windows(self, steps: LaneSteps, goals: NewGoals, index: Tensor) -> Batch[Tensor]:
         """Return a batch with n-step returns; each step of a window is relabeled with the row's goal."""
         n, lane, row = self.options.n_steps, steps.lane, steps.row
         left = (steps.last - row).clamp(max=n)

@@ -77,7 +77,7 @@ class Columns(NamedTuple):
     step: int
 
 
-class Steps(NamedTuple):
+class LaneSteps(NamedTuple):
     """B stored steps, as (B,) int64 tensors."""
 
     lane: Tensor
@@ -286,7 +286,7 @@ class Lanes:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def draw(self, random: Tensor, is_demonstration: Tensor | None = None) -> Steps:
+    def draw(self, random: Tensor, is_demonstration: Tensor | None = None) -> LaneSteps:
         """Return the stored steps, or steps of demonstrations, at (B,) fractions in [0, 1) of all of them."""
         count = (random * self._ends[-1]).long()
         lane = torch.searchsorted(self._ends, count, right=True)
@@ -297,7 +297,7 @@ class Lanes:
         row = self._row_of_step[self.find(lane, number)]
         episode = self._episode_of_row[self.find(lane, row)]
         first, last = self._spans[self.find(lane, episode)].unbind(1)
-        return Steps(lane, number, row, first, last)
+        return LaneSteps(lane, number, row, first, last)
 
     def find(self, lane: Tensor, number: Tensor) -> Tensor:
         """Return the (B,) slots of rows, steps or episodes, given their lanes and numbers, both (B,)."""
@@ -306,7 +306,7 @@ class Lanes:
             in_ring = torch.where(lane < self.num_envs, in_ring, number)
         return lane * self._size + in_ring
 
-    def slots_of(self, steps: Steps) -> tuple[Tensor, Tensor]:
+    def slots_of(self, steps: LaneSteps) -> tuple[Tensor, Tensor]:
         """Return two (B,) tensors: the slots of the states before and after each step."""
         return self.find(steps.lane, steps.row), self.find(steps.lane, steps.row + 1)
 
@@ -320,7 +320,7 @@ class Lanes:
         index = number * self.num_envs + lane + self.num_demonstrations
         return torch.where(lane < self.num_envs, index, number) if self.num_demonstrations else index
 
-    def first_stored_row(self, steps: Steps) -> Tensor:
+    def first_stored_row(self, steps: LaneSteps) -> Tensor:
         """Return the row of the oldest stored state in the episode of each step."""
         oldest = self._oldest_row[steps.lane.clamp(max=self.num_envs - 1)]
         return torch.where(steps.lane < self.num_envs, steps.first.maximum(oldest), steps.first)
@@ -383,7 +383,7 @@ class Lanes:
         """Return the number of stored steps, without demonstrations."""
         return int(self._ends[-1])
 
-    def spread(self, count: int) -> Steps:
+    def spread(self, count: int) -> LaneSteps:
         """Return ``count`` stored steps at equal distances; if ``count`` is ``len(self)``, all steps."""
         numbers = torch.arange(count, dtype=torch.float64, device=self.device)
         return self.draw((numbers + 0.5) / count)

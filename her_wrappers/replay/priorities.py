@@ -65,7 +65,7 @@ class PrioritySampler:
         """Size of the memory for the priorities, in bytes."""
         return self._tree.nbytes
 
-    def follow(self, first: int, end: int) -> None:
+    def set_stored(self, first: int, end: int) -> None:
         """Give new steps a priority and evicted ones none: the buffer stores ``first`` to ``end`` - 1 now."""
         if (first, end) == (self._first, self._end):
             return

@@ -80,7 +80,7 @@ def relabel_episode(
     rule = resolve_termination(termination, None)
     relabeler = Relabeler(compute_reward, None, rule, tuple(episode.infos), gamma)
     length, episodes = len(episode), Episodes.of([episode])
-    (goal_independent,), relabeler.seen = relabeler.goal_independent(episodes)
+    (goal_independent,), relabeler.seen = relabeler.find_goal_independent(episodes)
     EpisodeChecks(relabeler).warn_of_kept_terminations(episodes)
 
     t = np.repeat(np.arange(length), copies)

@@ -118,7 +118,7 @@ class RelabeledReplay:
         self.checks.inspect(validated)
         if self.relabeler.rule.mode == "success" or validated.terminated.any():
             # The relabeler must know the rewards of all stored steps, also after an interruption.
-            goal_independent, self.relabeler.seen = self.relabeler.goal_independent(validated)
+            goal_independent, self.relabeler.seen = self.relabeler.find_goal_independent(validated)
         self.storage.add(validated, goal_independent)
         with contextlib.suppress(MemoryError):  # the episodes are stored already
             self.checks.inspect_stored(self.storage, len(validated.lengths))
@@ -177,7 +177,7 @@ class RelabeledReplay:
         if priorities is None:
             ahead = uniform_below(stored.end - stored.first, count, rng)
         else:
-            priorities.follow(stored.first, stored.end)
+            priorities.set_stored(stored.first, stored.end)
             ahead = priorities.sample(count, rng)
         steps = self._look_up(ahead)
         component, counts = mixture.sample_components(num_batches, batch_size, rng)
@@ -348,7 +348,7 @@ class RelabeledReplay:
         if self.priorities is None:
             raise ValueError("this buffer has no priorities; make it with prioritized=Priority()")
         stored = self.storage.stored
-        self.priorities.follow(stored.first, stored.end)
+        self.priorities.set_stored(stored.first, stored.end)
         ignored = self.priorities.update(index, priorities)
         self._drop_draws()
         return ignored

@@ -182,7 +182,7 @@ class Relabeler:
 
     # --- recorded steps ---------------------------------------------------------------------------
 
-    def goal_independent(self, episodes: Episodes) -> tuple[Bools, SeenRewards]:
+    def find_goal_independent(self, episodes: Episodes) -> tuple[Bools, SeenRewards]:
         """Return whether each episode terminated independently of its goal, and the `SeenRewards` so far."""
         last, terminated, seen = episodes.ends[1:] - 1, episodes.terminated, self.seen
         goal_independent = np.zeros(len(terminated), np.bool_)

@@ -42,8 +42,8 @@ from her_wrappers.recording.episodes import Episodes, unchecked
 from her_wrappers.recording.sinks import NotFiniteError
 
 # Columns of `Stored.goal_spans`. Of the episode: number of the first step, row of the first state, number of
-# steps, and flags. Of the goal span: number of the step after its last step.
-FIRST, ROW, LENGTH, FLAGS, END = range(5)
+# steps, and flags. The last column, of the goal span: number of the step after its last step.
+FIRST, ROW, LENGTH, FLAGS = range(4)
 # For each value of FLAGS, (3, 8) bool: terminated, truncated, terminated independently of the goal
 HAS_FLAG = (np.arange(8) & np.array([[1], [2], [4]])) > 0
 # NumPy takes rows of these sizes in bytes in half the time, so small goals are padded to them.
@@ -60,8 +60,8 @@ class Stored(NamedTuple):
 
     first: int  # number of the oldest step
     end: int  # number of the next step that will be added
-    first_row: int  # the same numbers of the states
-    end_row: int
+    first_state: int  # the same numbers of the states; state i is in row i % capacity
+    end_state: int
     first_span: int  # and of the goal spans
     end_span: int
     steps: np.ndarray  # (buffer_size,) slot of the goal span of each step
@@ -80,7 +80,7 @@ class Stored(NamedTuple):
     @property
     def num_episodes(self) -> int:
         """Number of episodes; an episode of T steps has T + 1 states."""
-        return self.end_row - self.first_row - self.num_steps
+        return self.end_state - self.first_state - self.num_steps
 
 
 class Place(NamedTuple):
@@ -240,7 +240,7 @@ class RowStorage:
         capacity = len(stored.states[0])
 
         rewards = episodes.rewards.astype(np.float32)
-        rows_of_steps = (stored.end_row + episodes.state_of_step) % capacity
+        rows_of_steps = (stored.end_state + episodes.state_of_step) % capacity
         spans, goals = self._make_spans(stored, episodes, goal_independent, observed, span_bounds)
         span_slots = (stored.end_span + np.arange(num_spans)) % len(stored.goal_spans)
         span_of_step = span_slots.repeat(span_bounds[1:] - span_bounds[:-1])
@@ -248,7 +248,7 @@ class RowStorage:
         # This evicts the oldest episodes, so that the rows written next are not in use. From here on nothing
         # large is allocated, since a MemoryError must not lose the evicted episodes.
         self.stored = stored
-        state_slices = ring_slices(stored.end_row, num_states, capacity)
+        state_slices = ring_slices(stored.end_state, num_states, capacity)
         for place, values in zip(self._observed, observed, strict=True):
             records = None if place.records is None else stored.states[place.records]
             if records is not None:
@@ -267,7 +267,7 @@ class RowStorage:
         # This makes the new episodes visible.
         self.stored = stored._replace(
             end=stored.end + num_steps,
-            end_row=stored.end_row + num_states,
+            end_state=stored.end_state + num_states,
             end_span=stored.end_span + num_spans,
         )
 
@@ -299,19 +299,19 @@ class RowStorage:
         last = stored.goal_spans[stored.steps[(number - 1) % self.buffer_size]]
         first = int(last[FIRST] + last[LENGTH])  # the step after the last episode to evict
         last_row, last_span = int(last[ROW] + last[LENGTH]), int(stored.steps[(first - 1) % self.buffer_size])
-        first_row = stored.first_row + (last_row - stored.first_row) % len(stored.states[0]) + 1
+        first_state = stored.first_state + (last_row - stored.first_state) % len(stored.states[0]) + 1
         first_span = stored.first_span + (last_span - stored.first_span) % len(stored.goal_spans) + 1
-        return stored._replace(first=first, first_row=first_row, first_span=first_span)
+        return stored._replace(first=first, first_state=first_state, first_span=first_span)
 
     def _with_room(self, stored: Stored, num_states: int, num_spans: int) -> Stored:
         """Return ``stored`` with room for ``num_states`` more states and ``num_spans`` more goal spans."""
-        num_rows, capacity = stored.end_row - stored.first_row + num_states, len(stored.states[0])
-        if num_rows > capacity:
+        count, capacity = stored.end_state - stored.first_state + num_states, len(stored.states[0])
+        if count > capacity:
             # T steps have T + 1 states, so twice as many rows as steps are always enough.
-            larger = min(max(num_rows, capacity * 5 // 4), 2 * self.buffer_size)
-            rows, spans = (stored.first_row, stored.end_row, larger), stored.goal_spans.copy()
-            spans[:, ROW] = _moved(spans[:, ROW], stored.first_row, capacity, larger)
-            states = [None if each is None else _resized(each, *rows) for each in stored.states]
+            larger = min(max(count, capacity * 5 // 4), 2 * self.buffer_size)
+            numbers, spans = (stored.first_state, stored.end_state, larger), stored.goal_spans.copy()
+            spans[:, ROW] = _moved(spans[:, ROW], stored.first_state, capacity, larger)
+            states = [None if each is None else _resized(each, *numbers) for each in stored.states]
             stored = stored._replace(states=states, goal_spans=spans)
         count, capacity = stored.end_span - stored.first_span + num_spans, len(stored.goal_spans)
         if count > capacity:
@@ -349,7 +349,7 @@ class RowStorage:
         states = episodes.state_of_step[begins]
         episode = states - begins
         first, length = episodes.ends[episode], episodes.lengths[episode]
-        row = (stored.end_row + first + episode) % len(stored.states[0])
+        row = (stored.end_state + first + episode) % len(stored.states[0])
         flags = episodes.terminated + 2 * episodes.truncated + 4 * goal_independent
         columns = first + stored.end, row, length, flags[episode], ends + stored.end
         before_and_after, goals = states[:, None] + np.arange(2), np.zeros((len(begins), 2), self._goal)

@@ -76,7 +76,7 @@ def save_buffer(path: str | os.PathLike[str], buffer: Any) -> None:
             episodes, goal_independent = storage.read_episodes(int(block[0]), int(block[-1]))
             yield from _episode_arrays(f"{number}/", storage, episodes, goal_independent)
         if priorities is not None:
-            priorities.follow(stored.first, stored.end)
+            priorities.set_stored(stored.first, stored.end)
             yield "priorities", priorities.scaled(np.arange(stored.first, stored.end))
         if open_episodes is not None:
             flags = np.zeros(len(open_episodes.lengths), np.bool_)
@@ -239,12 +239,12 @@ def _restore(replay: RelabeledReplay, file: ArrayFile, header: Header, given: Ma
             episodes, goal_independent = _read_episodes(file, f"{number}/", storage, saved["info_keys"])
         episodes = storage.validate(episodes)
         if relabeler is not None and not is_inspected:
-            goal_independent, relabeler.seen = relabeler.goal_independent(episodes)
+            goal_independent, relabeler.seen = relabeler.find_goal_independent(episodes)
         storage.add(episodes, goal_independent)
     with _reading(file):
         stored = storage.stored
         if priorities is not None:
-            priorities.follow(stored.first, stored.end)
+            priorities.set_stored(stored.first, stored.end)
             if saved.get("prioritized") is not None:
                 scaled, largest = file.read("priorities"), float(content["largest_priority"])
                 priorities.restore(scaled, largest, saved["prioritized"])

@@ -174,7 +174,7 @@ def reward_type_ignored(lab: Lab) -> Iterator[Violation]:
     """Rewards do not fit reward_type, or compute_reward returns None for an unknown reward_type."""
     kind, count = None, len(lab.reward_values)
     with contextlib.suppress(ValueError):  # the lookup of a wrapper raised
-        kind = find_function(lab.env, "reward_type") if lab.batches is None else None
+        kind = find_function(lab.env, "reward_type") if lab.vector_run is None else None
     if not isinstance(kind, str):
         return
     if kind == "sparse" and count > 2:

@@ -140,7 +140,7 @@ def goal_changes_in_episode(lab: Lab) -> Iterator[Violation]:
     cause = ""
     if all(step.terminated or step.truncated for step, _ in changed):
         cause = ", only in the last steps of episodes, so they return observations of the next episodes"
-        if lab.batches:
+        if lab.vector_run:
             cause = f'{cause}: infos["final_obs"] is wrong, or the declared autoreset mode is'
     for step, values in changed:
         yield Violation(f"step() changed desired_goal {values}{cause}", step.place)
@@ -200,7 +200,7 @@ def _effects_of_goal(lab: Lab) -> dict[str, Violation]:
                 if (key == "observation" and len(changed) == 1) or (key == "achieved_goal" and not has_ended):
                     effects.setdefault(key, Violation(f"{path} is {values}", step.place))
 
-    if lab.batches is None:
+    if lab.vector_run is None:
         lab.on_replica(experiment)
     return effects
 
@@ -427,7 +427,7 @@ def _correlations(observed: np.ndarray, goals: np.ndarray) -> np.ndarray:
 def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
     """The observation does not show an achieved goal, such as an object, so most agents do not see it."""
     missing, resets = MIN_RESETS - len(lab.rollout.resets), None
-    if missing > 0 and lab.batches is None and lab.replicas is not None:  # without replicas, perhaps a robot
+    if missing > 0 and lab.vector_run is None and lab.replicas is not None:  # else perhaps a robot
         resets = lab.on_env(lambda env: [copy_tree(call_reset(env)[0]) for _ in range(missing)])
     if found := _search(lab, find_hidden_goal, resets or ()):
         yield Violation(f"{found} cannot be predicted from the observation")
@@ -442,7 +442,7 @@ def achieved_goal_hidden(lab: Lab) -> Iterator[Violation]:
 )
 def simulation_diverges(lab: Lab) -> Iterator[Violation]:
     """MuJoCo found a bad state within a step, and set the simulation back to its initial state."""
-    for place in lab.run.diverged:
+    for place in lab.raw_run.diverged:
         yield Violation("MuJoCo reported a bad position, velocity or acceleration", place)
 
 
@@ -458,7 +458,7 @@ def simulation_diverges(lab: Lab) -> Iterator[Violation]:
 def unused_action(lab: Lab) -> Iterator[Violation]:
     """A component of the action has no effect in several states, where other components have one."""
     space = lab.env.action_space
-    if lab.batches is not None or lab.budget.policy is not None or not isinstance(space, spaces.Box):
+    if lab.vector_run is not None or lab.budget.policy is not None or not isinstance(space, spaces.Box):
         return
     if unused := lab.on_replica(partial(_unused_components, lab, space)):
         text = f"components {sorted(unused)} of {space.low.size}: with other values, the next two steps"

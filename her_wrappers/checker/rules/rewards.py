@@ -50,7 +50,7 @@ def reward_mismatch(lab: Lab) -> Iterator[Violation]:
     mismatches, _ = _mismatches(lab)
     causes = [_likely_cause(lab, mismatches)] if mismatches else []
     owner = getattr(lab.functions[REWARD], "__self__", None)
-    if lab.batches and isinstance(owner, gym.Env) and not hasattr(lab.env.unwrapped, "envs"):
+    if lab.vector_run and isinstance(owner, gym.Env) and not hasattr(lab.env.unwrapped, "envs"):
         causes.append("compute_reward belongs to a new environment, without the attributes set by set_attr")
     for step, result in mismatches:
         computed = f"compute_reward returns {show(result.value)} for the same goals"
@@ -214,7 +214,7 @@ def reward_nondeterministic(lab: Lab) -> Iterator[Violation]:
 )
 def reward_side_effect(lab: Lab) -> Iterator[Violation]:
     """Calling a goal function changes the following steps of the environment."""
-    if lab.first_divergence is not None:
+    if lab.find_divergence() is not None:
         return  # GE401 reports steps that differ without such calls too
     for name in lab.functions:
 

@@ -37,10 +37,10 @@ MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a glo
 )
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
-    if found := lab.first_divergence:
+    if found := lab.find_divergence():
         draws = lab.on_replica(partial(_global_draws, lab, found.at_reset)) or ()
         yield _difference(found, "a second environment with the same seed and actions", " and ".join(draws))
-    elif found := lab.on_env(lambda env: compare_reset(lab.run.resets[0], env)):
+    elif found := lab.on_env(lambda env: compare_reset(lab.raw_run.resets[0], env)):
         yield _difference(found, "a second reset with the same seed")
     else:
         for path, value, other in lab.on_replica(partial(_global_infos, lab)) or ():
@@ -90,7 +90,7 @@ def state_survives_reset(lab: Lab) -> Iterator[Violation]:
             pass  # with another seed, so that state of the first episode differs
         return lab.replay(replica)
 
-    if lab.first_divergence is None and (found := lab.on_replica(replay_after_use)):
+    if lab.find_divergence() is None and (found := lab.on_replica(replay_after_use)):
         cause = "reset() does not restore some state, such as a velocity, a counter or a generator"
         yield _difference(found, "an environment that was used before", cause)
 
@@ -167,25 +167,25 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
 )
 def episodes_begin_alike(lab: Lab) -> Iterator[Violation]:
     """Episodes begin alike, since reset() without a seed seeds the environment, or all rows get one seed."""
-    if lab.other_start is None or not lab.run.resets:
+    if lab.reset_with_other_seed() is None or not lab.raw_run.resets:
         return
-    first, count = lab.run.resets[0], lab.num_envs
-    depends_on_seed = first_difference(first.observation, lab.other_start)
+    first, count = lab.raw_run.resets[0], lab.num_envs
+    depends_on_seed = first_difference(first.observation, lab.reset_with_other_seed())
     if count > 1 and depends_on_seed and not any(wrong_shapes(first, count)):
         starts = [row_of(first.observation, i) for i in range(count)]
         if all(identical(starts[0], start) for start in starts):
             message = f"reset(seed={first.seed}) started all {count} environments alike"
             yield Violation(message, first.place, "rows")
     resets = [each for each in lab.rollout.resets[count:] if not each.options]
-    rows = [[each.observation for each in resets if each.row == i] for i in range(count)]
-    differ = (first_difference(row[0], start) for row in rows for start in row[1:])
+    starts_by_env = [[each.observation for each in resets if each.env == i] for i in range(count)]
+    differ = (first_difference(starts[0], each) for starts in starts_by_env for each in starts[1:])
     if len(resets) < MIN_STARTS + count or any(differ):
         return
     message = f"{len(resets)} episodes began like the one before, without a seed,"
     if depends_on_seed:
         yield Violation(f"{message} although the start depends on the seed")
-    elif lab.new_generators:
-        cause = f"which replaces {lab.new_generators[0]} by a generator in the same state each time"
+    elif replaced := lab.take_further_steps():
+        cause = f"which replaces {replaced[0]} by a generator in the same state each time"
         yield Violation(f"{message} {cause}")
 
 

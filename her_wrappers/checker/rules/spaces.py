@@ -28,7 +28,7 @@ from her_wrappers.support.error_texts import describe, raised_at
 )
 def environment_raises(lab: Lab) -> Iterator[Violation]:
     """reset, step or compute_reward raised an exception, or a space attribute is not a space."""
-    if failure := lab.failure:
+    if failure := lab.first_failure:
         texts = (f"{failure.call} raised {describe(failure.error)}", failure.hint)
         yield Violation("; ".join(filter(None, texts)), failure.place)
     errors = [result.error for result in lab.pair_results(REWARD)]
@@ -178,7 +178,7 @@ def no_fixed_shape(lab: Lab) -> Iterator[Violation]:
     space = lab.observation_space
     parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {}
     if lab.env is not None:
-        parts["action_space"] = lab.env.single_action_space if lab.batches else lab.env.action_space
+        parts["action_space"] = lab.env.single_action_space if lab.vector_run else lab.env.action_space
     for key, part in parts.items():
         try:
             leaf_spaces(part, (key,))

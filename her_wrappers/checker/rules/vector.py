@@ -82,7 +82,7 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 )
 def no_autoreset_mode(lab: Lab) -> Iterator[Violation]:
     """A vector environment does not declare its autoreset mode."""
-    if lab.batches and lab.batches.resets and declared_mode(lab.env) is None:
+    if lab.vector_run and lab.vector_run.resets and declared_mode(lab.env) is None:
         mode = lab.env.metadata.get("autoreset_mode", "missing")
         yield Violation(f"the mode is {mode!r}, not an AutoresetMode", subject='metadata["autoreset_mode"]')
 
@@ -114,15 +114,15 @@ def final_obs_missing(lab: Lab) -> Iterator[Violation]:
 )
 def vector_shape(lab: Lab) -> Iterator[Violation]:
     """Batches of a vector environment do not have one row per environment, or have a wrong dtype."""
-    if not lab.batches or not lab.batches.resets:
+    if not lab.vector_run or not lab.vector_run.resets:
         return
     if lab.env.observation_space != batch_space(lab.observation_space, lab.num_envs):
         message = f"the space is not a batch of single_observation_space: {show(lab.env.observation_space)}"
         yield Violation(message, subject="observation_space")
-    for record in lab.batches.records:
+    for record in lab.vector_run.records:
         for name, message in wrong_shapes(record, lab.num_envs):
             yield Violation(message, record.place, name)
-    for step in lab.batches.steps:
+    for step in lab.vector_run.steps:
         for name in ("terminated", "truncated"):
             dtype = try_as_array(getattr(step, name)).dtype
             if dtype != np.bool_:
@@ -142,25 +142,25 @@ def reset_rows(lab: Lab) -> Iterator[Violation]:
     They keep a state, such as a velocity, or repeat the flags of an episode in the row of its reset.
     """
     steps = _complete_steps(lab)
-    is_next_step = lab.batches and declared_mode(lab.env) is AutoresetMode.NEXT_STEP
+    is_next_step = lab.vector_run and declared_mode(lab.env) is AutoresetMode.NEXT_STEP
     for before, step in itertools.pairwise(steps if is_next_step else ()):
         if before.episode == step.episode and (ended_rows(before) & ended_rows(step)).any():
             yield Violation("the flags of the last step are repeated in the row of the reset", step.place)
     last_steps = {step.episode: step for step in steps}
-    for record in lab.run.resets:
+    for record in lab.raw_run.resets:
         last: Any = last_steps.get(record.episode - 1)
         mask = (record.options or {}).get("reset_mask")
         for i in np.flatnonzero(~mask).tolist() if last is not None and mask is not None else ():
             if not identical(row_of(last.observation, i), row_of(record.observation, i)):
                 yield Violation(f"row {i}, outside of reset_mask, changed", record.place, "reset_mask")
 
-    if found := _kept_value(lab) if lab.batches else "":
+    if found := _kept_value(lab) if lab.vector_run else "":
         yield Violation(found, subject="autoreset")
 
 
 def _kept_value(lab: Lab) -> str:
     """Return a text on an observed value that reset() sets to one number, and autoreset does not, or ""."""
-    called: list[Any] = [record for record in lab.run.resets if "reset_mask" not in (record.options or {})]
+    called: list[Any] = [each for each in lab.raw_run.resets if "reset_mask" not in (each.options or {})]
     try:
         starts = np.stack([flat(record.observation["observation"]) for record in lab.rollout.resets])
         batches = [record.observation["observation"] for record in called]
@@ -179,4 +179,4 @@ def _kept_value(lab: Lab) -> str:
 
 
 def _complete_steps(lab: Lab) -> list[StepRecord]:
-    return [step for step in lab.run.steps if not any(wrong_shapes(step, lab.num_envs))]
+    return [step for step in lab.raw_run.steps if not any(wrong_shapes(step, lab.num_envs))]

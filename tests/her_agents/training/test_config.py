@@ -8,7 +8,7 @@ import pytest
 
 import her_envs
 from her_agents import train
-from her_agents.algorithms.registry import choose_algorithm, choose_clipping
+from her_agents.algorithms.registry import choose_clipping, choose_defaults
 from her_agents.training.config import Config, make_config, read_options
 from her_wrappers import Mixture
 from tests.support.commands import her
@@ -91,13 +91,13 @@ def test_env_is_required_and_must_be_a_name():
 )
 def test_options_that_are_none_are_chosen_for_the_environment(env, max_episode_steps, expected):
     made = env()
-    config = choose_algorithm(Config("unused", max_episode_steps=max_episode_steps), made)
-    config = choose_clipping(config, made)
+    config = choose_defaults(Config("unused", max_episode_steps=max_episode_steps), made)
+    config, _ = choose_clipping(config, made)
     assert (config.algo, config.steps, config.clip_targets) == expected
     assert (config.steps_per_epoch, config.updates_per_step) == (4000, 0.25)
     chosen = {"steps_per_epoch": 500, "updates_per_step": 0.1}
     given = Config("unused", "td3", steps=5000, clip_targets=False, **chosen)
-    assert choose_clipping(choose_algorithm(given, made), made) == given
+    assert choose_clipping(choose_defaults(given, made), made) == (given, "")
 
 
 def test_the_command_and_train_choose_the_same_options(tmp_path):

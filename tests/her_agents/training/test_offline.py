@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from her_agents.training.config import make_config
-from her_agents.training.loop import is_solved, train
+from her_agents.training.logs import is_solved
+from her_agents.training.loop import train
 from her_agents.training.run import open_run
 from her_wrappers import EpisodeArchive, EpisodeRecorder, HindsightReplayBuffer
 from her_wrappers.integrations.minari import to_minari

@@ -12,7 +12,8 @@ import pytest
 from her_agents import DDPG, SAC
 from her_agents.training.checkpoints import load_checkpoint
 from her_agents.training.evaluation import play_episode
-from her_agents.training.loop import epoch_line, is_solved, train
+from her_agents.training.logs import is_solved
+from her_agents.training.loop import epoch_line, train
 from her_wrappers import EpisodeRecorder, HindsightReplayBuffer, RealRobot
 from her_wrappers.data.text import read_progress
 from tests.support.robot import Robot

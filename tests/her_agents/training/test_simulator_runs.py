@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from her_agents import load_agent
-from her_agents.algorithms.registry import choose_algorithm
+from her_agents.algorithms.registry import choose_defaults
 from her_agents.training.config import Config
 from her_agents.training.evaluation import evaluate_simulator
 from her_agents.training.loop import train
@@ -70,7 +70,7 @@ def test_the_log_has_the_measurements_of_other_runs():
 def test_defaults_depend_on_the_simulator():
     config = Config("her_envs/PointReach-v0", num_envs=3, on_device=True)
     with closing(make_single_env(config)) as env:
-        chosen = choose_algorithm(config, env)
+        chosen = choose_defaults(config, env)
     assert (chosen.steps, chosen.steps_per_epoch) == (200 * 3 * 50, 4 * 3 * 50)
     assert chosen.updates_per_step == pytest.approx(2 / 3)
 

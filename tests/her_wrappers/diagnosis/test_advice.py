@@ -20,7 +20,7 @@ COMMANDS = sorted(
 @pytest.mark.parametrize(("algos", "command"), COMMANDS)
 def test_her_train_accepts_the_options_in_a_fix(algos, command):
     words = ["her_envs/PointReach-v0", *command.split()]
-    given = _given_options(terminal.parse(train, words, TrainOptions).config, words, {})
+    given = _given_options(terminal.parse(train, words, TrainOptions).saved, words, {})
     for algo in (algos or "sac").split(", "):
         make_config(given, {"algo": algo, "agent": given.get("agent", {})})
 

@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from her_agents.algorithms.registry import choose_algorithm
+from her_agents.algorithms.registry import choose_defaults
 from her_agents.training.config import Config
 from her_envs import BitFlipping, PointReach, TaskEnv
 from her_wrappers import HindsightReplayBuffer, VectorEpisodeRecorder, check_goal_env
@@ -226,4 +226,4 @@ def test_spec_of_another_library_is_not_used():
     assert env_spec(env.unwrapped) is None
     assert env_name(env.unwrapped) == "TaskEnv"
     assert check_goal_env(env.unwrapped, max_steps=20).target == "TaskEnv"
-    assert choose_algorithm(Config("unused"), env.unwrapped).steps == 200_000
+    assert choose_defaults(Config("unused"), env.unwrapped).steps == 200_000
