@@ -13,8 +13,7 @@ from her_envs.task import Array, GoalTask, State, make_observation_space, requir
 if TYPE_CHECKING:
     from her_envs.canvas import Canvas
 
-EPISODES = 2**24
-"""Episode numbers are in ``range(EPISODES)``: float32 represents all of them exactly."""
+EPISODES = 2**24  # episode numbers are in ``range(EPISODES)``: float32 represents all of them exactly
 
 
 class Counting(GoalTask):

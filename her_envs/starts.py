@@ -10,8 +10,7 @@ from gymnasium.vector.utils import batch_space
 from her_envs.arrays import as_numpy
 from her_envs.task import Array, GoalTask, State
 
-MAX_REDRAWS = 1000
-"""Number of attempts to sample starts that are not solved yet, before an error is raised."""
+MAX_REDRAWS = 1000  # number of attempts to sample starts that are not solved yet, before an error is raised
 
 
 def copy_options(options: Any) -> dict[str, Any]:

@@ -32,8 +32,7 @@ State: TypeAlias = dict[str, Array]
 
 RewardType = Literal["sparse", "dense"]
 
-ONE = np.float32(1)
-"""Factor that converts booleans to float32 in a product, in NumPy and in torch."""
+ONE = np.float32(1)  # factor that converts booleans to float32 in a product, in NumPy and in torch
 
 _ZERO = np.float32(0)
 _MINUS_ONE = np.float32(-1)

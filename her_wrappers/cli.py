@@ -45,8 +45,7 @@ COMMANDS = {
 REPORTED = ("her-toolkit", "gymnasium", "numpy", "torch", "pygame-ce", "pygame", "stable-baselines3")
 """Packages whose versions a bug report needs."""
 
-AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")
-"""Modules that the extra `agents` installs."""
+AGENTS_PACKAGES = ("torch", "matplotlib", "tensorboard", "scipy")  # modules that the extra `agents` installs
 
 MAX_MESSAGE = 4000
 """Number of characters after which an error message is cut, since it may quote a long text from a file."""

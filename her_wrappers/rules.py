@@ -11,8 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""All severities, in the order of a report."""
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # all severities, in the order of a report
 
 
 class EvidenceLike(Protocol):

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 _ModuleT = TypeVar("_ModuleT", bound=nn.Module)
 
-LOSS_INTERVAL = 100
-"""`Agent.gradient_step` tests once in this number of updates whether the loss is finite."""
+LOSS_INTERVAL = 100  # `Agent.gradient_step` tests once in this number of updates whether the loss is finite
 
 
 class Agent:

@@ -35,8 +35,7 @@ ALGORITHMS: dict[str, type[Agent]] = {each.__name__.lower(): each for each in (D
 STEPS_PER_LENGTH, DEFAULT_STEPS = 4_000, 100_000
 """Default steps of a run: `STEPS_PER_LENGTH` times the time limit, or `DEFAULT_STEPS` without a limit."""
 
-UNKNOWN_LENGTH = 1_000
-"""Assumed length of an episode in a simulator without a known time limit."""
+UNKNOWN_LENGTH = 1_000  # assumed length of an episode in a simulator without a known time limit
 
 NOT_ON_DEVICE = ("offline", "workers", "prioritized", "max_episode_steps", "info_keys", "start_share")
 """Options that runs on a simulator do not support."""

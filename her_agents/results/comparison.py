@@ -31,14 +31,12 @@ if TYPE_CHECKING:
 MIN_RUNS = 5
 """Smallest number of runs for which an interval is computed; for fewer runs, the range of values is shown."""
 
-LEVEL = 0.95
-"""Confidence level of all intervals."""
+LEVEL = 0.95  # confidence level of all intervals
 
 RESAMPLES, CURVE_RESAMPLES = 10_000, 2_000
 """Numbers of bootstrap resamples: for the interval of one value, and for the band of a learning curve."""
 
-MAX_POINTS = 200
-"""Largest number of points of a learning curve."""
+MAX_POINTS = 200  # largest number of points of a learning curve
 
 SUFFIXES = (".pdf", ".png", ".svg", ".md")
 """Suffixes of the files that `Comparison.write` can write: figures, then tables."""

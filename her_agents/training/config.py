@@ -17,10 +17,7 @@ from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL, 
 from her_wrappers.support.arguments import removed_arguments, require_keys
 
 REMOVED: dict[str, tuple[Container[Any], str]] = {
-    "tensor_functions": (
-        (False,),
-        "compute_reward and compute_terminated get NumPy arrays, and each batch is copied to the device",
-    ),
+    "tensor_functions": ((False,), "functions get NumPy arrays, and batches are copied to the device"),
     "precision": (("float32", "bf16"), "call torch.set_float32_matmul_precision before the run"),
     "history_every": (range(1000), "copy best.pt or latest.pt in on_epoch of train()"),
 }

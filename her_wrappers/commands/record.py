@@ -26,8 +26,7 @@ from her_wrappers.recording.recorder import EpisodeRecorder
 from her_wrappers.support.arguments import require_number
 from her_wrappers.support.policies import add_noise, choose_action
 
-MAX_EPISODES_PER_ROUND = 10
-"""Maximum number of episodes that a worker plays per round."""
+MAX_EPISODES_PER_ROUND = 10  # maximum number of episodes that a worker plays per round
 
 MAX_TRIES = 10
 """With ``--only-successes``, maximum number of episodes played per success that is to be recorded."""

@@ -18,8 +18,7 @@ from her_wrappers.conformance.env import ENDS, ConformanceEnv, Step, Transition
 from her_wrappers.conformance.oracle import Oracle, StoredEpisode
 from her_wrappers.conformance.rows import Rows
 
-HORIZON = 12
-"""Maximum number of steps of an episode, except in scenarios of long episodes."""
+HORIZON = 12  # maximum number of steps of an episode, except in scenarios of long episodes
 
 
 class ScenarioError(ValueError):

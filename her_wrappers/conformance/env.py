@@ -11,8 +11,7 @@ from gymnasium import spaces
 
 from her_wrappers.conformance.oracle import StoredEpisode
 
-SHIFT = 1 / 3
-"""Fraction that is added to values, so that a conversion to a smaller dtype changes them."""
+SHIFT = 1 / 3  # fraction that is added to values, so that a conversion to a smaller dtype changes them
 
 ACTION_SCALE = 1024.0
 CODES = 2**22

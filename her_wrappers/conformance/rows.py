@@ -24,8 +24,7 @@ FIELDS = {
 }
 """Fields of a row by aspect; rows that are wrong in an aspect are not judged in later aspects."""
 
-TOLERANCE = 1e-5
-"""Allowed relative error of rewards and discounts, which may be float32."""
+TOLERANCE = 1e-5  # allowed relative error of rewards and discounts, which may be float32
 
 ENOUGH = 25.0
 """If at least this number of rows is expected and none is found, a rule reports it: exp(-25) is 1e-11."""

@@ -46,8 +46,7 @@ class Scenario(NamedTuple):
     offers: frozenset[str]  # features that an adapter must offer, keys of `OFFERS`
 
 
-SCENARIOS: dict[str, Scenario] = {}
-"""All scenarios by name, in the order in which a check runs them."""
+SCENARIOS: dict[str, Scenario] = {}  # all scenarios by name, in the order in which a check runs them
 
 EQUAL_EPISODES = "equal episodes"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-LIMIT = 6.0
-"""Rules report a larger distance, which a correct buffer has in one or two of 10^9 tests."""
+LIMIT = 6.0  # rules report a larger distance, which a correct buffer has in one or two of 10^9 tests
 
 
 def share_z(chosen: Any, probability: Any, batch: Any, *clusters: np.ndarray) -> float:

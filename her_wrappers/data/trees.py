@@ -14,13 +14,11 @@ Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any
 """An array, or a dict or tuple of trees."""
 
-NUMBERS = "biuf"
-"""Values of ``dtype.kind`` that count as numbers: bools, integers, floats."""
+NUMBERS = "biuf"  # values of ``dtype.kind`` that count as numbers: bools, integers, floats
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # the smallest number that becomes infinite as float32
 
-STRINGS = "US"
-"""Values of ``dtype.kind`` that count as strings."""
+STRINGS = "US"  # values of ``dtype.kind`` that count as strings
 
 
 def path_name(path: Path) -> str:

@@ -41,8 +41,7 @@ DIAGNOSIS_RULES = RuleSet(
 
 rule = DIAGNOSIS_RULES.rule
 
-FEW_EPISODES = 10
-"""Smallest number of episodes for which rules judge shares of the episodes."""
+FEW_EPISODES = 10  # smallest number of episodes for which rules judge shares of the episodes
 
 SOLVED = 0.9
 """Success rate from which a run counts as solved; rules with the need "unsolved" then do not apply."""

@@ -33,8 +33,7 @@ from her_wrappers.replay.goal_selection import DEFAULT_SAMPLED_GOALS, ORIGINAL
 from her_wrappers.support.arguments import require_count, require_gamma
 from her_wrappers.support.error_texts import describe
 
-CONFIG, PROGRESS = "config.json", "progress.csv"
-"""Names of the files of a run folder."""
+CONFIG, PROGRESS = "config.json", "progress.csv"  # names of the files of a run folder
 
 
 def read_target(

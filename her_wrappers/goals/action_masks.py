@@ -12,8 +12,7 @@ from gymnasium import spaces
 
 from her_wrappers.goals.interface import find_function
 
-MASK = "action_mask"
-"""Key of the observation from which agents read the mask."""
+MASK = "action_mask"  # key of the observation from which agents read the mask
 
 MASKS = (MASK, "action_masks", "mask")
 """Usual names of the mask of valid actions, as keys of the observation or the info."""

@@ -12,8 +12,7 @@ from her_wrappers.goals.interface import layers
 from her_wrappers.goals.success_flag import flag_of
 from her_wrappers.support.arguments import require_function
 
-INTERVENED = "intervened"
-"""Key of the info that says whether a person moved the robot."""
+INTERVENED = "intervened"  # key of the info that says whether a person moved the robot
 
 
 class RealRobot(gym.Wrapper[Any, Any, Any, Any]):

@@ -129,8 +129,7 @@ def from_lerobot(
         places = index.sort_values("frame_index").groupby("episode_index").groups  # rows of each episode
         ours = EpisodeArchive(root / OURS) if (root / OURS).exists() else ()
     if len(ours) < info["total_episodes"]:
-        cut = "so each episode is truncated, and its last frame is used without its action"
-        warn_user(f"{root} does not contain the observations after the last actions, {cut}")
+        warn_user(f"{root} lacks observations after the last actions: episodes are truncated before them")
     numbers = set(listed if episodes is None else episodes)
     last_steps = (last for number, last in enumerate(ours) if number in numbers)
     for number in sorted(numbers):

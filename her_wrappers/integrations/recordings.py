@@ -14,8 +14,7 @@ from her_wrappers.replay.buffer import HindsightReplayBuffer
 SB3_FILES = {".pkl", ".zip"}
 SB3_ADVICE = "; Stable-Baselines3 saves pickles, which are not read: see docs/stable_baselines3.md"
 
-LEROBOT_INFO = Path("meta") / "info.json"
-"""A file that each LeRobot dataset has."""
+LEROBOT_INFO = Path("meta") / "info.json"  # A file that each LeRobot dataset has
 
 
 def open_episodes(name: str) -> Iterable[Episode]:

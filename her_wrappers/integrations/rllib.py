@@ -43,8 +43,7 @@ GIVEN_BY_RLLIB = {"observation_space", "action_space", "buffer_size", "n_steps",
 OPTIONS = inspect.signature(HindsightReplayBuffer).parameters.keys() - GIVEN_BY_RLLIB
 """Arguments of `HindsightReplayBuffer` that are allowed as keys of ``replay_buffer_config``."""
 
-STATE_KEY = "replay_buffer"
-"""Key of the replay buffer in the state dict of an algorithm."""
+STATE_KEY = "replay_buffer"  # key of the replay buffer in the state dict of an algorithm
 
 
 class GoalsToInputs(ConnectorV2):  # type: ignore[misc] # RLlib has no annotations

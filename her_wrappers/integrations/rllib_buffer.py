@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from her_wrappers.goals.interface import AnyEnv
     from her_wrappers.replay.batch import Batch
 
-INPUT_KEYS = ("observation", "desired_goal")
-"""Keys of the parts of an observation that the networks get."""
+INPUT_KEYS = ("observation", "desired_goal")  # keys of the parts of an observation that the networks get
 
 
 class NetworkInputs:

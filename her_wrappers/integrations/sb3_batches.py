@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from her_wrappers.replay.batch import Batch
     from her_wrappers.replay.buffer import HindsightReplayBuffer
 
-MAX_BATCHES = 64
-"""Maximum number of batches that are sampled at once; more would save little time."""
+MAX_BATCHES = 64  # maximum number of batches that are sampled at once; more would save little time
 
 MAX_BYTES = 2**23
 """Maximum size in bytes of all batches that are sampled at once; a single batch may be larger."""

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -236,11 +236,6 @@ class HindsightReplayBuffer:
     def device(self) -> torch.device | None:
         """Device of the batches; None for NumPy arrays."""
         return self._device
-
-    @property
-    def on_device(self) -> NoReturn:
-        """Removed; use `device`."""
-        raise AttributeError("on_device was removed; use device, the device to which batches are copied")
 
     def add(  # noqa: PLR0917 - a transition, in the order in which Gymnasium's step returns it
         self,

@@ -194,7 +194,7 @@ def edit(folder, change, name=DATA):
 
 
 def test_other_datasets_lose_the_last_action_and_say_so(other):
-    with pytest.warns(UserWarning, match="its last frame is used without its action"):
+    with pytest.warns(UserWarning, match="episodes are truncated before them"):
         found = read(other)
     for seed, each in enumerate(found):
         episode = camera_episode(4, seed)

@@ -9,8 +9,7 @@ import numpy as np
 from her_wrappers.diagnosis.facts import Facts, rule
 from her_wrappers.rules import Violation
 
-CLEAR = 0.3
-"""Actions have a clear effect if the value of `action_effects` is at least this correlation."""
+CLEAR = 0.3  # actions have a clear effect if the value of `action_effects` is at least this correlation
 
 STILL_THRESHOLD = (
     "in 80 % of the episodes, the achieved goal never changes by more than 1 % of the median distance to the "
