@@ -83,10 +83,11 @@ def test_an_own_simulator_is_not_closed(monkeypatch):
 
     monkeypatch.setattr(GoalSimulator, "close", close)
     config = replace(tiny("td3", **SHORT), num_envs=3)
-    train(config, env=of_three_lanes(), on_epoch=None)
-    assert not closed
-    train(config, env=of_three_lanes, on_epoch=None)
-    assert len(closed) == 1
+    own, made = of_three_lanes(), []
+    train(config, env=own, on_epoch=None)
+    train(config, env=lambda: made.append(of_three_lanes()) or made[0], on_epoch=None)
+    assert own not in closed
+    assert made[0] in closed
 
 
 def test_evaluation_counts_equally_many_episodes_of_each_environment():

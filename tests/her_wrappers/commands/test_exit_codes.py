@@ -1,5 +1,6 @@
 """Environments and data that cannot be used: one sentence, exit code 3, no traceback, no usage."""
 
+import importlib
 import re
 import sys
 
@@ -88,7 +89,7 @@ def test_an_environment_that_raises_is_a_finding_of_the_check(name):
 
 
 def test_an_error_of_the_toolkit_itself_keeps_its_traceback(monkeypatch):
-    monkeypatch.setattr("her_wrappers.commands.envs._short", None)
+    monkeypatch.setattr(importlib.import_module("her_wrappers.commands.envs"), "_short", None)
     with pytest.raises(TypeError):
         her("envs")
 

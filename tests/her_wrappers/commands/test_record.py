@@ -1,5 +1,6 @@
 """``her record`` and ``her inspect``."""
 
+import importlib
 import sys
 
 import gymnasium as gym
@@ -206,7 +207,7 @@ def test_only_successes_are_recorded_each_once_also_by_further_commands(tmp_path
     assert [bool(episode.infos["is_success"][-1]) for episode in episodes] == [True] * 12
     arrays = [(*each.observations.values(), each.actions) for each in episodes]
     assert len({b"".join(array.tobytes() for array in each) for each in arrays}) == 12
-    monkeypatch.setattr("her_wrappers.commands.record.MAX_TRIES", 1)
+    monkeypatch.setattr(importlib.import_module("her_wrappers.commands.record"), "MAX_TRIES", 1)
     message = "must succeed; pass a better --policy, or a lower --noise"
     fails(3, message, "record", *words, "--out", tmp_path / "few")
 

@@ -1,5 +1,6 @@
 """The command ``her train``."""
 
+import importlib
 import json
 import signal
 import subprocess
@@ -59,7 +60,8 @@ def test_auto_says_what_it_chooses_and_a_strategy_may_be_shares(options, tmp_pat
 
 def test_ctrl_c_saves_and_prints_the_command_that_continues(options, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "her_wrappers.commands.train_runs.epoch_line",
+        importlib.import_module("her_wrappers.commands.train_runs"),
+        "epoch_line",
         lambda row: signal.raise_signal(signal.SIGINT) or "epoch",
     )
     arguments = ["--config", options, "--steps", 10**8, "--out", tmp_path / "a", "--no-tensorboard"]
