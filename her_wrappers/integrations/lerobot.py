@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -24,10 +23,9 @@ from her_wrappers.support.user_warning import warn_user
 
 try:
     import av
-    from lerobot.datasets import lerobot_dataset, utils
-    from lerobot.datasets.video_utils import decode_video_frames
+    import datasets
+    from lerobot.datasets import lerobot_dataset, utils, video_utils
     from lerobot.utils.utils import SuppressProgressBars
-    from PIL import Image
 except ImportError as error:
     raise ImportError('LeRobot is not installed; run: pip install "her-toolkit[lerobot]"') from error
 
@@ -113,8 +111,7 @@ def from_lerobot(
         on_error: ``"raise"``, or ``"skip"`` to leave out episodes that are not valid, with a warning.
 
     Raises:
-        CorruptFileError: The folder is not a dataset of format v3, a file is missing or damaged, or an
-            episode does not exist or lacks frames.
+        CorruptFileError: No dataset of format v3, or a file, an episode or a frame is missing or damaged.
         ValueError: An episode is not valid, or lacks actions, rewards or goals that are needed.
     """
     root, errors = Path(folder), EpisodeErrors(on_error)
@@ -132,21 +129,18 @@ def from_lerobot(
         warn_user(f"{root} lacks observations after the last actions: episodes are truncated before them")
     numbers = set(listed if episodes is None else episodes)
     last_steps = (last for number, last in enumerate(ours) if number in numbers)
-    for number in sorted(numbers):
-        try:
-            last = next(last_steps, None)
-            with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
-                if last is None and number < len(ours):
-                    raise ValueError(f"{OURS} is damaged; remove this folder")  # noqa: TRY301 - gets the place
-                frames = _read_frames(root, info, data.select(places[number])[:].to_pandas(), listed[number])
-                episode = None if last is None else _own_episode(frames, last)
-            episode = episode or _other_episode(frames, achieved_goal, compute_reward)  # calls the user's
-        except (TypeError, ValueError) as error:
-            errors.handle(error)
-        else:
-            yield episode
-            errors.number += 1
-    errors.finish()
+
+    def read(number: int) -> Episode:
+        last = next(last_steps, None)
+        with as_corrupt(f"{root}, episode {number}, cannot be read", Exception):
+            if last is None and number < len(ours):
+                raise ValueError(f"{OURS} is damaged; remove this folder")
+            frames = _read_frames(root, info, data.select(places[number])[:].to_pandas(), listed[number])
+            if last is not None:
+                return _own_episode(frames, last)
+        return _other_episode(frames, achieved_goal, compute_reward)  # may raise errors of the user
+
+    yield from errors.counted(errors.converted(read, sorted(numbers)))
 
 
 def _split(episode: Episode) -> tuple[dict[str, np.ndarray], Episode]:
@@ -189,22 +183,21 @@ def _describe(rows: np.ndarray, use_videos: bool = False) -> dict[str, Any]:
 
 def _read_frames(root: Path, info: Any, table: Any, row: Any) -> dict[str, np.ndarray]:
     """Return the arrays of an episode by feature; ``row`` describes the episode in meta/episodes."""
-    length, fps, times = row["length"], info["fps"], table["timestamp"].to_numpy(np.float64)
-    if (index := table["frame_index"].tolist()) != [*range(length)]:
-        raise ValueError(f"frame_index must be 0 to {length - 1}, got {len(index)} frames: {index}")
-    if not np.allclose(times, np.arange(length) / fps, rtol=1e-6, atol=0.5 / fps):
-        raise ValueError(f"the timestamps must be frame_index / {fps}, got {times.tolist()}")
+    index, times = (table[name].to_numpy(np.float64) for name in ("frame_index", "timestamp"))
+    expected, fps = np.arange(row["length"]), info["fps"]
+    if not np.array_equal(index, expected) or not np.allclose(times, expected / fps, atol=0.5 / fps):
+        raise ValueError(f"frames must be 0 to {row['length'] - 1}, {fps} per second, got {index} at {times}")
     frames = {}
     for name, feature in info["features"].items():
         if feature["dtype"] == "video":
             place = {each: row[f"videos/{name}/{each}"] for each in ("chunk_index", "file_index")}
             path = root / info["video_path"].format(video_key=name, **place)
             blocks = np.split(row[f"videos/{name}/from_timestamp"] + times, range(BLOCK, len(times), BLOCK))
-            parts = [decode_video_frames(path, each.tolist(), 0.5 / fps, "pyav") for each in blocks]
+            parts = [video_utils.decode_video_frames(path, t.tolist(), 0.5 / fps, "pyav") for t in blocks]
             frames[name] = np.concatenate([(255 * part).round().byte().permute(0, 2, 3, 1) for part in parts])
         elif feature["dtype"] == "image":
-            files = [io.BytesIO(each["bytes"]) for each in table[name]]
-            frames[name] = np.stack([np.asarray(Image.open(file).convert("RGB")) for file in files])
+            pictures = map(datasets.Image().decode_example, table[name])
+            frames[name] = np.stack([np.asarray(each.convert("RGB")) for each in pictures])
         else:
             rows = np.array(list(table[name]), feature["dtype"].replace("string", "str"))
             frames[name] = rows.reshape(-1, *feature["shape"])
@@ -227,11 +220,9 @@ def _other_episode(frames: dict[str, np.ndarray], achieved_goal: Any, compute_re
         observations["observation" if name == "observation.state" else key] = frames[name]
     if achieved_goal is not None:
         achieved = np.asarray(achieved_goal(observations))
-        desired = np.broadcast_to(achieved[-1], achieved.shape)
-        observations |= {"achieved_goal": achieved, "desired_goal": desired}
+        observations |= {"achieved_goal": achieved, "desired_goal": np.full_like(achieved, achieved[-1])}
     rewards = compute_reward or frames.get("next.reward")
-    has_goals = compute_reward is None or "achieved_goal" in observations
-    if rewards is None or not has_goals or "action" not in frames:
+    if rewards is None or "action" not in frames or (compute_reward and "achieved_goal" not in observations):
         fix = "pass compute_reward=, and achieved_goal= if there are no goals"
         raise ValueError(f"actions, rewards or goals are missing, got only {list(frames)}; {fix}")
     episode = Episodes.from_arrays(observations, frames["action"], rewards)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,6 +36,16 @@ class EpisodeErrors:
         self._at_least = self._at_least if count else "at least "
         self._skipped += count or 1
         self.number += count or 1
+
+    def converted(self, convert: Callable[[Any], Episode], sources: Iterable[Any]) -> Iterator[Episode]:
+        """Yield ``convert(source)`` for each valid source; the caller then adds 1 to ``number``."""
+        for source in sources:
+            try:
+                episode = convert(source)
+            except (IndexError, TypeError, ValueError) as error:
+                self.handle(error)
+            else:
+                yield episode
 
     def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
         """Yield each `Episode` or `Episodes` of ``parts``; count the episodes; call `finish` at the end."""
@@ -86,13 +96,7 @@ class Dataset(Protocol):
 
 def episodes_of(dataset: Dataset, errors: EpisodeErrors) -> Iterator[Episode]:
     """Yield the episodes of a dataset; after each episode, the caller adds 1 to ``errors.number``."""
-    for data in dataset.iterate_episodes():
-        try:
-            episode = _episode_of(data)
-        except (IndexError, TypeError, ValueError) as error:
-            errors.handle(error)
-        else:
-            yield episode
+    return errors.converted(_episode_of, dataset.iterate_episodes())
 
 
 def _episode_of(data: Any) -> Episode:
