@@ -299,7 +299,7 @@ CASES = {
         ),
         "an agent is blocked in a corner": lambda: healthy(act=into_the_corner),
         "an agent is stuck in a hole": in_a_hole,
-        "a goal moves to and fro": lambda: judged(
+        "a goal moves forward and back": lambda: judged(
             mapped(healthy(), lambda rows: rows + 0.01 * (np.arange(31) % 2)[:, None], "desired_goal")
         ),
         "a camera has noise": lambda: judged(
