@@ -267,8 +267,9 @@ class HindsightTensorDictReplayBuffer:
         self.loads(state_dict["hindsight"])
         self.write_count = state_dict["write_count"]
 
-    @property
-    def shared(self) -> NoReturn:
+    shared = False  # collectors then call `share`
+
+    def share(self, shared: bool = True) -> NoReturn:
         """Raise NotImplementedError, since the episodes are in the memory of one process."""
         raise NotImplementedError(
             f"{type(self).__name__} cannot be shared by processes; do not pass it as replay_buffer to a "

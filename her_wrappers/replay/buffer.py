@@ -229,7 +229,7 @@ class HindsightReplayBuffer:
 
     @property
     def demonstrations(self) -> HindsightReplayBuffer | None:
-        """A buffer that contains the demonstrations, or None without them; add no episodes to it."""
+        """A read-only buffer that contains the demonstrations, or None without them."""
         return self._demonstrations
 
     @property
