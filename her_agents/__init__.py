@@ -109,13 +109,15 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def __getattr__(name: str) -> Any:
-    module = next((module for module, names in _NAMES.items() if name in names), None)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"{__name__}.{module}"), name)
-    except ModuleNotFoundError as error:
-        if error.name == "torch":
-            error.msg = 'her_agents needs torch; run: pip install "her-toolkit[agents]"'
-        raise
+if not TYPE_CHECKING:  # with this function, mypy would accept any attribute
+
+    def __getattr__(name: str) -> Any:
+        module = next((module for module, names in _NAMES.items() if name in names), None)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+        except ModuleNotFoundError as error:
+            if error.name == "torch":
+                error.msg = 'her_agents needs torch; run: pip install "her-toolkit[agents]"'
+            raise

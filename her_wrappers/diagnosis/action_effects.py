@@ -19,7 +19,9 @@ def _actions_and_states(block: Episodes) -> tuple[np.ndarray, list[np.ndarray]] 
     """Return actions, (T, A), and a list of goals and observations, (S, K); None for images or Discrete."""
     leaves, (achieved, _, others) = leaf_arrays(block.actions), split_goals(block.observations)
     observed = [achieved, *(leaf for leaf in others.values() if leaf.dtype.kind in NUMBERS)]
-    if any(leaf[0].size > 1000 for leaf in observed) or any(leaf.dtype.kind != "f" for leaf in leaves):
+    if any(leaf[0].size > 1000 for leaf in observed) or any(
+        leaf.dtype.kind != "f" or not leaf.size for leaf in leaves
+    ):
         return None
     states = [projected(finite(flat(leaf).astype(np.float64))) for leaf in observed]
     return finite(np.hstack([flat(leaf) for leaf in leaves]).astype(np.float64)), states

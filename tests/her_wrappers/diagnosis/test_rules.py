@@ -600,3 +600,8 @@ def test_the_report_has_the_success_rate():
     assert "not exercised: the environment itself" in report.text()
     summary = report_on(healthy(), history=history(37, success_rate=[0.0] * 37)).summary()
     assert "success rate 0.00 in the last of 37" in summary
+
+
+def test_actions_without_components_are_diagnosed():
+    episodes = [replace(each, actions=each.actions[:, :0]) for each in healthy(20)]
+    assert "GD106" not in diagnose(episodes).codes
