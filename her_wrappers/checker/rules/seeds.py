@@ -38,8 +38,8 @@ MAX_EPISODE_STEPS = 60  # most steps that are searched for calls that seed a glo
 def not_reproducible(lab: Lab) -> Iterator[Violation]:
     """With the same seed and actions, an episode has a different goal, start, result of a step or info."""
     if found := lab.find_divergence():
-        draws = lab.on_replica(partial(_global_draws, lab, found.at_reset)) or ()
-        yield _difference(found, "a second environment with the same seed and actions", " and ".join(draws))
+        cause = lab.on_replica(partial(_probable_cause, lab, found.at_reset)) or ""
+        yield _difference(found, "a second environment with the same seed and actions", cause)
     elif found := lab.on_env(lambda env: compare_reset(lab.raw_run.resets[0], env)):
         yield _difference(found, "a second reset with the same seed")
     else:
@@ -48,15 +48,15 @@ def not_reproducible(lab: Lab) -> Iterator[Violation]:
             yield Violation(message, subject=f"info {path}", severity="warning")
 
 
-def _global_draws(lab: Lab, is_reset: bool, env: CheckedEnv) -> list[str]:
-    """Return which calls draw from global generators, such as "reset() draws from numpy.random"."""
+def _probable_cause(lab: Lab, is_reset: bool, env: CheckedEnv) -> str:
+    """Return which calls draw from global generators, such as "probably, reset() draws from torch", or ""."""
     draws, states = [], walk(env, lab.budget)
     for name in ("reset()", "step()")[: 1 if is_reset or lab.budget.policy else 2]:  # a policy may draw, too
         before = get_global_states()
         next(states)
         after = get_global_states()
         draws += [f"{name} draws from {each}" for each in before if before[each] != after.get(each)]
-    return draws
+    return f"probably, {' and '.join(draws)}" if draws else ""
 
 
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
