@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CELLS = {1: 8, 2: 3, 3: 2}
 """Intervals per goal component in the grid of `by_region`, by the number of components that vary."""
 
-SUFFIXES = (".html", ".json")
+SUFFIXES = (".html", ".json", ".md")
 
 
 class Share(NamedTuple):
@@ -196,14 +196,15 @@ class EvaluationReport:
         return figure
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the report; the suffix of ``path`` selects HTML with the figure (.html), or JSON (.json).
+        """Write the report; the suffix of ``path`` selects HTML with the figure, JSON, or Markdown (.md).
 
         Raises:
             OSError: The file cannot be written.
             ValueError: The path has another suffix.
         """
-        if require_suffix("path", path, SUFFIXES) == ".json":
-            data = self.json().encode()
+        suffix = require_suffix("path", path, SUFFIXES)
+        if suffix in {".json", ".md"}:
+            data = (self.json() if suffix == ".json" else self.markdown()).encode()
         else:
             body = f"{html_image(self.draw(), 'success')}\n<pre>{escape(self.tables())}</pre>"
             data = html_page(f"{self.policy} in {self.env}", self.summary(), body)

@@ -44,7 +44,7 @@ def evaluate(
         episodes: Number of episodes.
         seed: Seed of the starts and goals.
         max_episode_steps: Steps after which episodes are truncated; by default the run's limit, if any.
-        out: Files to write, by their suffixes: .html or .json.
+        out: Files to write, by their suffixes: .html, .json or .md.
     """
     from her_agents.results.evaluation_report import SUFFIXES, evaluate_goals
 

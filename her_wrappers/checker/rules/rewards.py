@@ -105,9 +105,8 @@ def _likely_cause(lab: Lab, mismatches: Mismatches) -> str:
         (step, lab.call(REWARD, step.before["achieved_goal"], goals_of(step)[1], step.info).number)
         for step in (*(step for step, _ in mismatches), *lab.steps)
     )
-    if len(lab.steps) > 1 and all(
-        each is not None and close(reward_number(step.reward), each) for step, each in before
-    ):
+    is_previous = (each is not None and close(reward_number(step.reward), each) for step, each in before)
+    if len(lab.steps) > 1 and all(is_previous):
         return "the reward of step() fits the previous achieved goal"
     if len(mismatches) < 2:
         return ""

@@ -113,6 +113,8 @@ def test_json_has_all_results(tmp_path):
     assert (content["goals"], content["is_success"]) == ([[0, 0], [1, 2]], [[True], [False]])
     assert content["suite"] == report.suite
     assert content["total"][0]["rate"] == 0.5
+    report.write(tmp_path / "report.md")
+    assert (tmp_path / "report.md").read_text() == report.markdown()
 
 
 def test_the_page_escapes_names_and_loads_nothing(tmp_path):
