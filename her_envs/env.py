@@ -139,10 +139,9 @@ class TaskEnv(TaskBase, gym.Env[dict[str, Any], Any]):
         if self.render_mode == "human":
             self._window = self._window or Window()
             success = "success" if self._success else "no success"
-            name = (
-                f"{type(self.task).__name__} | step {self._elapsed} | return {self._return:.4g} | {success}"
-            )
-            self._window.show(pictures[0], name, self.metadata["render_fps"])
+            task = type(self.task).__name__
+            title = f"{task} | step {self._elapsed} | return {self._return:.4g} | {success}"
+            self._window.show(pictures[0], title, self.metadata["render_fps"])
         return None
 
     def close(self) -> None:

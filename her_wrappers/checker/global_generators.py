@@ -28,6 +28,13 @@ def seeded_generators(call: Callable[[], Any], before: Callable[[], Any]) -> lis
         set_global_states(initial)
 
 
+def used_generators(call: Callable[[], Any]) -> list[str]:
+    """Return the names of the global generators from which ``call`` draws, or which it seeds."""
+    before = get_global_states()
+    call()
+    return [name for name, state in get_global_states().items() if state != before.get(name, state)]
+
+
 def get_global_states() -> dict[str, Any]:
     """Return the states of the global random generators by name; torch is included only if it is imported."""
     name, *values = np.random.get_state()  # noqa: NPY002 - other code uses this generator

@@ -83,10 +83,7 @@ def _valid_factory(factory: Factory | None, env: CheckedEnv) -> Factory | None:
     if replica is env:
         return None
     # Types are compared by name, since a factory may define its classes in each call.
-    names = [
-        [f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers(each)]
-        for each in (replica, env)
-    ]
+    names = [[str(type(layer)) for layer in layers(each)] for each in (replica, env)]
     close_safely(replica)
     return factory if names[0] == names[1] else None
 

@@ -77,9 +77,10 @@ def roll_out(env: Any, budget: Budget) -> Rollout:
         else:
             runner.run(random, total - 2 * (total // 4))
             runner.run(repeating_policy(env.action_space, rng), total // 4)
-            steer = steering_policy(runner.rollout.steps, env.action_space, rng, random)
-            if num_envs and isinstance(env.single_action_space, spaces.Box | spaces.Discrete):
-                steer = _steering_policy_of_rows(env, runner.rollout, rng)
+            if num_envs is None:
+                steer = steering_policy(runner.rollout.steps, env.action_space, rng, random)
+            else:
+                steer = _row_policies(env, runner.rollout, rng, random)
             runner.run(steer, total // 4)
     except PolicyError as error:
         runner.rollout.policy_error, runner.rollout.cut_off = error, str(error)
@@ -271,10 +272,12 @@ def steering_policy(
     return policy
 
 
-def _steering_policy_of_rows(env: Any, rollout: Rollout, rng: np.random.Generator) -> Policy:
-    """Return `steering_policy` for each row of a vector environment."""
+def _row_policies(env: Any, rollout: Rollout, rng: np.random.Generator, fallback: Policy) -> Policy:
+    """Return `steering_policy` for each row of a vector environment, or ``fallback`` for other actions."""
+    space = getattr(env, "single_action_space", None)
+    if not isinstance(space, spaces.Box | spaces.Discrete):
+        return fallback
     steps = split_batches(rollout, autoreset_mode(env, rollout), env.num_envs).steps
-    space = env.single_action_space
     policy = steering_policy(steps, space, rng, random_policy(space, int(rng.integers(2**31))))
     return lambda observation: np.stack([policy(row_of(observation, i)) for i in range(env.num_envs)])
 

@@ -134,9 +134,9 @@ class ScenarioResults:
                 self.faults["stored" if is_of_rows else error.code, name].append(fault)
                 self._known.add(str(error))
             is_last = name == EQUAL_EPISODES or error.code == "HB004"
-            reason = f"the scenario {name!r} failed" + ", so no further scenario was run" * is_last
-            self._reasons[name] = reason
-            return reason * is_last
+            end = ", so no further scenario was run" if is_last else ""
+            self._reasons[name] = f"the scenario {name!r} failed{end}"
+            return self._reasons[name] if is_last else ""
         finally:
             self.envs += {id(driver.env): driver.env for driver in drivers}.values()
         self.results[name] = result

@@ -251,7 +251,7 @@ class Rows:
             return of_strategy if self.is_relabeled[i] else "the row has the desired goal of another step"
         columns = self.columns[key], self.expected[key]
         found, expected = (each[i].tolist() for each in columns)
-        dtypes = [f" with dtype {each.dtype}" * (found == expected) for each in columns]
+        dtypes = [f" with dtype {each.dtype}" if found == expected else "" for each in columns]
         kind = "relabeled" if self.is_relabeled[i] else "original"
         return f"{key} of a row that is {kind} is {found}{dtypes[0]} instead of {expected}{dtypes[1]}"
 

@@ -109,7 +109,7 @@ def applicable(fix: str, options: Mapping[str, Any]) -> str:
             is_useful = algos is None or options["algo"][0] in algos.split(", ")
             given = command.removeprefix("--").split(" --")
             is_useful &= not all(_is_set(each, options, is_lower="lower" in part) for each in given)
-            text = text.replace(found[0], f" ({command})" * is_useful)
+            text = text.replace(found[0], f" ({command})" if is_useful else "")
         if text == part or "(--" in text:
             parts.append(text)
     return "; ".join(parts) or "the run has the options that usually help; docs/tuning.md lists others"

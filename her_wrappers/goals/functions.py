@@ -115,9 +115,8 @@ class BatchedTermination:
                     raise
             else:
                 if np.shape(values) != ():
-                    self.needs_single_goals = (
-                        False if len(values) > 1 else None
-                    )  # one row can pass for a single goal
+                    # A batch of one row can pass for a single goal.
+                    self.needs_single_goals = False if len(values) > 1 else None
                     return values
             self.needs_single_goals = True
         rows = list(_rows(*batch))

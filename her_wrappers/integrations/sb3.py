@@ -318,8 +318,7 @@ class HerReplayBuffer(sb3.HerReplayBuffer):
         """Remove all episodes, including the open ones."""
         self.her_buffer.clear()
         if self._infos is not None:
-            demonstrations = self.her_buffer.demonstrations
-            self._infos.keep_first(0 if demonstrations is None else len(demonstrations))
+            self._infos.keep_first(len(self.her_buffer.demonstrations or ()))
         self._batches.invalidate()
         self._open = VectorEpisodeBytes(self._shapes)
         super().reset()

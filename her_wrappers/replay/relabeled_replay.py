@@ -366,9 +366,7 @@ class RelabeledReplay:
 
     def _require_changeable(self) -> None:
         if self.is_fixed:
-            raise RuntimeError(
-                "buffer.demonstrations is read-only; add episodes to the buffer, or make a new one"
-            )
+            raise RuntimeError("buffer.demonstrations is read-only; add episodes to the buffer instead")
 
     def clear(self) -> None:
         """Remove all steps; the numbers of removed steps are not used again."""

@@ -163,7 +163,7 @@ class Relabeler:
             if isinstance(key, str) and key not in self._info_keys:
                 text = f"{reads_unstored_info(name, key)}; or another dict lacks {key!r}"
                 raise ValueError(text) from error
-            infos = " with info, a list of one dict per step" * is_goal_function
+            infos = " with info, a list of one dict per step" if is_goal_function else ""
             error.add_note(
                 f"{name} raised this for a batch of steps{infos}; the stored transitions are unchanged"
             )

@@ -256,31 +256,39 @@ def goal_changes_dynamics(lab: Lab) -> Iterator[Violation]:
 )
 def placeholder_goal(lab: Lab) -> Iterator[Violation]:
     """The achieved goal jumps to one value and back, so relabeling would use goals that were not achieved."""
-    steps, moves = lab.steps, np.array(lab.moves)
-    before, after = (
-        np.array([hash((flat(each["achieved_goal"]) + 0.0).tobytes()) for each in group])  # -0.0 equals 0.0
-        for group in ([step.before for step in steps], [step.observation for step in steps])
-    )
-    episodes = np.array([step.episode for step in steps])
-    number_of_episodes = Counter(value for _, value in {*zip(episodes.tolist(), after.tolist(), strict=True)})
+    states = zip(*((step.before, step.observation) for step in lab.steps), strict=True)
+    before, after = (np.array([flat(each["achieved_goal"]) for each in group]) for group in states)
+    episodes = np.array([step.episode for step in lab.steps])
+    if found := find_placeholder(before, after, episodes, np.array(lab.moves)):
+        yield Violation(found[0], lab.steps[found[1]].place)
+
+
+def find_placeholder(
+    before: np.ndarray, after: np.ndarray, episodes: np.ndarray, moves: np.ndarray
+) -> tuple[str, int] | None:
+    """Return a message about a value to which goals jump and come back, and the first such step, or None.
+
+    The arrays have a row for each step: achieved goals before and after it, its episode and its distance.
+    """
+    old, new = (
+        [hash(goal.tobytes()) for goal in goals + 0.0] for goals in (before, after)
+    )  # -0.0 equals 0.0
+    number_of_episodes = Counter(value for _, value in {*zip(episodes.tolist(), new, strict=True)})
     for value, _ in number_of_episodes.most_common(3):
-        is_in, was_in = after == value, before == value
-        usual = (
-            np.quantile(moves[~is_in & ~was_in], 0.9, method="higher") if (~is_in & ~was_in).any() else np.inf
-        )
+        is_in, was_in = np.array(new) == value, np.array(old) == value
+        others = moves[~is_in & ~was_in]
+        usual = np.quantile(others, 0.9, method="higher") if len(others) else np.inf
         returns = []
         for i in np.flatnonzero(is_in & ~was_in & (moves > 2 * usual)).tolist():
             leaves = (np.flatnonzero(~is_in[i : i + MAX_LOST])[:1] + i).tolist()
             if leaves and episodes[leaves[0]] == episodes[i]:
-                goal = steps[leaves[0]].observation["achieved_goal"]
-                rest = distance(goal, steps[i].before["achieved_goal"])
+                rest = np.linalg.norm(after[leaves[0]] - before[i])
                 returns += [i] if rest < moves[i] / 3 else []
-        places = set(before[returns].tolist())  # few for goals such as the cells of a grid
+        places = {old[i] for i in returns}  # few for goals such as the cells of a grid
         if len(np.unique(episodes[returns])) >= MIN_LOST and len(places) > 0.8 * len(returns):
-            placeholder = show(flat(steps[returns[0]].observation["achieved_goal"]))
-            message = f"the achieved goal jumps to {placeholder} and back in {len(returns)} places"
-            yield Violation(message, steps[returns[0]].place)
-            return
+            text = f"the achieved goal jumps to {show(after[returns[0]])} and back in {len(returns)} places"
+            return text, returns[0]
+    return None
 
 
 @rule(
@@ -372,14 +380,14 @@ def _late_parts(lab: Lab) -> Iterator[Violation]:
         return
     shapes = {shape for *_, changed in first for shape in changed.values() if shape}
     for path, shape in {path: shape for *_, each in later for path, shape in each.items()}.items():
+        is_large = math.prod(shape) > MAX_SIZE and not path.startswith(OBSERVATION_KEYS[1:])
+        is_still = not any(path in changed for *_, changed in first)
+        moves_later = np.mean([path in changed for *_, changed in later]) > OFTEN
         # A part that consists of arrays like one that changes at once may be the history of the latter.
         is_history = any(shape[-len(each) :] == each for each in shapes)
-        if math.prod(shape) > MAX_SIZE and not path.startswith(OBSERVATION_KEYS[1:]) and not is_history:
-            if any(path in changed for *_, changed in first):
-                continue
-            if np.mean([path in changed for *_, changed in later]) > OFTEN:
-                text = f"{path} stays the same in the first step of all {len(first)} episodes in which"
-                yield Violation(f"{text} the achieved goal moves", first[0][0].place, severity="warning")
+        if is_large and is_still and moves_later and not is_history:
+            text = f"{path} stays the same in the first step of all {len(first)} episodes in which"
+            yield Violation(f"{text} the achieved goal moves", first[0][0].place, severity="warning")
 
 
 def _find_late(before: np.ndarray, after: np.ndarray, goals: np.ndarray, next_goals: np.ndarray) -> str:
@@ -466,12 +474,11 @@ def unused_action(lab: Lab) -> Iterator[Violation]:
 
 
 def _unused_components(lab: Lab, space: spaces.Box, env: CheckedEnv) -> set[int]:
-    """Return the components of the action on which two steps do not depend."""
+    """Return the components of the action on which the results of two steps, without infos, do not depend."""
     free = np.flatnonzero(space.low != space.high).tolist()
     sample, unused = random_policy(space, lab.budget.seed), set(free)
 
     def two_steps(trial: int, action: np.ndarray) -> list[Any]:
-        """Return the results of two steps, without infos; [] if the episode ends before these steps."""
         states = islice(walk(env, lab.budget, trial), 2 * trial + 1)
         if any(has_ended for *_, has_ended in states):
             return []

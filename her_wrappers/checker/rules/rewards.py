@@ -289,10 +289,7 @@ def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
         return lab.call(REWARD, first, second, step.info).number or 0.0
 
     extents = high - low
-    for i in range(len(low) - 3):
-        parts = slice(i, i + 4)
-        if not np.allclose(np.linalg.norm(before[:, parts], axis=1), 1, atol=1e-3):
-            continue
+    for parts in quaternions(before):
         extents[parts] = 0  # these components do not wrap around one by one
         is_jump = (before[:, parts] * after[:, parts]).sum(axis=1) < -0.75
         if is_jump.sum() >= MIN_JUMPS:
@@ -302,7 +299,7 @@ def reward_ignores_wrapping(lab: Lab) -> Iterator[Violation]:
             same, opposite = (reward(lab.steps[first], after[first], each) for each in (after[first], turned))
             if not close(same, opposite):
                 message = f"the reward is {opposite:g} for the quaternions q and -q instead of {same:g}"
-                yield Violation(message, lab.steps[first].place, f"achieved_goal[{i}:{i + 4}]")
+                yield Violation(message, lab.steps[first].place, f"achieved_goal[{parts.start}:{parts.stop}]")
     for i, extent in enumerate(extents):
         moves = abs(after - before)[:, i]
         is_jump = moves > 0.75 * extent
@@ -338,3 +335,9 @@ def reward_signature(lab: Lab) -> Iterator[Violation]:
     names = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_POSITIONAL]
     if names[:3] != list(ARGUMENTS[: len(names)]):
         yield Violation(f"compute_reward has the parameters ({', '.join(names)})")
+
+
+def quaternions(goals: np.ndarray) -> list[slice]:
+    """Return each four components that are a unit quaternion in all rows of ``goals``, (T, G)."""
+    parts = [slice(i, i + 4) for i in range(goals.shape[1] - 3)]
+    return [each for each in parts if np.allclose(np.linalg.norm(goals[:, each], axis=1), 1, atol=1e-3)]

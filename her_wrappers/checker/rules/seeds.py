@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from her_wrappers.checker import global_generators as generators
 from her_wrappers.checker.comparing import close, differences, first_difference, identical, show
-from her_wrappers.checker.global_generators import get_global_states, seeded_generators, set_global_states
 from her_wrappers.checker.lab import Lab, compare_reset, divergence, rule
 from her_wrappers.checker.records import Divergence, row_of, wrong_shapes
 from her_wrappers.checker.replicas import CheckedEnv
@@ -52,24 +52,21 @@ def _probable_cause(lab: Lab, is_reset: bool, env: CheckedEnv) -> str:
     """Return which calls draw from global generators, such as "probably, reset() draws from torch", or ""."""
     draws, states = [], walk(env, lab.budget)
     for name in ("reset()", "step()")[: 1 if is_reset or lab.budget.policy else 2]:  # a policy may draw, too
-        before = get_global_states()
-        next(states)
-        after = get_global_states()
-        draws += [f"{name} draws from {each}" for each in before if before[each] != after.get(each)]
+        draws += [f"{name} draws from {each}" for each in generators.used_generators(lambda: next(states))]
     return f"probably, {' and '.join(draws)}" if draws else ""
 
 
 def _global_infos(lab: Lab, env: CheckedEnv) -> list[tuple[str, Any, Any]]:
     """Return (path, value, other value) of each info that changes with the state of global generators."""
-    initial, infos = get_global_states(), []
+    initial, infos = generators.get_global_states(), []
     names = ("reset", "step")[: 1 if lab.budget.policy else 2]  # a policy may use these generators
     for is_other in (False, True, False, False):
-        set_global_states(initial)
+        generators.set_global_states(initial)
         if is_other:  # draw random numbers, so that the states differ
             random.random(), np.random.random()  # noqa: NPY002 - the state is restored
         states = zip(names, walk(env, lab.budget), strict=False)
         infos.append({name: copy_tree(info) for name, (_, _, info, _) in states})
-    set_global_states(initial)
+    generators.set_global_states(initial)
     first, other, *same = infos
     changing = {path for again in same for path, *_ in differences(first, again, close)}  # such as times
     return [found for found in differences(first, other, close) if found[0] not in changing]
@@ -151,7 +148,7 @@ def global_generator_seeded(lab: Lab) -> Iterator[Violation]:
         return [
             Violation(f"this call seeds the global generator of {generator}", subject=name)
             for name, call in calls.items()
-            for generator in seeded_generators(call, before=begin_episode)
+            for generator in generators.seeded_generators(call, before=begin_episode)
         ]
 
     yield from lab.on_replica(find_calls) or ()

@@ -226,23 +226,23 @@ def terminated_mismatch(lab: Lab) -> Iterator[Violation]:
 )
 def terminated_far_from_goal(lab: Lab) -> Iterator[Violation]:
     """Episodes terminate far from their goal, but compute_terminated does not return this."""
-    failures, distances = _failures(lab), dict(zip(map(id, lab.steps), lab.distances, strict=True))
-    others = [distances[id(step)] for step in lab.steps if not step.terminated]
+    failures, distances = _failures(lab), lab.distances
+    others = [each for each, step in zip(distances, lab.steps, strict=True) if not step.terminated]
     different = {flat(record.observation["desired_goal"]).tobytes() for record in lab.rollout.resets}
     if min(len(failures), len(different)) >= MIN_EPISODES and len(others) >= MIN_CONTINUED:
-        nearest = min(failures, key=lambda step: distances[id(step)])
-        if (least := distances[id(nearest)]) > max(others):
-            message = (
-                f"{len(failures)} episodes terminated without success, all farther from the desired goal"
-            )
-            yield Violation(f"{message} ({least:.3g} or more) than all other steps", nearest.place)
+        nearest = min(failures, key=distances.__getitem__)
+        if distances[nearest] > max(others):
+            text = f"{len(failures)} episodes terminated without success, all farther from the desired goal"
+            least = f"({distances[nearest]:.3g} or more)"
+            yield Violation(f"{text} {least} than all other steps", lab.steps[nearest].place)
 
 
-def _failures(lab: Lab) -> list[StepRecord]:
-    """Return the steps that terminated for no known reason: neither success nor compute_terminated."""
+def _failures(lab: Lab) -> list[int]:
+    """Return the indices of steps that terminated without success, and not due to compute_terminated."""
     computed = [result.number for result in lab.step_results(TERMINATED)]
     reasons = map(any, itertools.zip_longest(lab.reached, computed))
-    return [step for step, known in zip(lab.steps, reasons, strict=True) if step.terminated and not known]
+    known = zip(lab.steps, reasons, strict=True)
+    return [i for i, (step, is_known) in enumerate(known) if step.terminated and not is_known]
 
 
 @rule(
@@ -256,7 +256,7 @@ def _failures(lab: Lab) -> list[StepRecord]:
 )
 def time_limit_terminates(lab: Lab) -> Iterator[Violation]:
     """Time limits terminate episodes instead of truncating them, or success truncates them."""
-    failures = _failures(lab)
+    failures = [lab.steps[i] for i in _failures(lab)]
     limit = max((step.t + 1 for step in lab.steps), default=0)
     if len(failures) >= MIN_EPISODES and limit > 1 and all(step.t + 1 == limit for step in failures):
         message = f"{len(failures)} episodes terminated without success, all after exactly {limit} steps"

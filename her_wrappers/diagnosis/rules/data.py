@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from her_wrappers.checker.rules.episodes import placeholder_goal
-from her_wrappers.checker.rules.rewards import PERIODS
+from her_wrappers.checker.rules.episodes import find_placeholder
+from her_wrappers.checker.rules.rewards import PERIODS, quaternions
 from her_wrappers.data.trees import NUMBERS, leaf_arrays
 from her_wrappers.diagnosis.action_effects import best_lag, changed_effect, is_predicted, lag_text, other_lag
 from her_wrappers.diagnosis.columns import MAX_GOAL_SIZE, finite, flat, projected, split_goals
@@ -435,21 +434,15 @@ def states_jump(facts: Facts) -> Iterator[Violation]:
             "their own goal later",
             subject="desired_goal",
         )
-    goals = [{"achieved_goal": goal} for goal in achieved]
-    steps: Any = [  # the rows of the checker's rule GE309
-        SimpleNamespace(episode=i, place=f"episode {i}", before=goals[row], observation=goals[row + 1])
-        for i, row in zip(episode[before].tolist(), before.tolist(), strict=True)
-    ]
-    yield from placeholder_goal(SimpleNamespace(moves=speeds.tolist(), steps=steps))
+    if found := find_placeholder(achieved[before], achieved[before + 1], episode[before], speeds):
+        yield Violation(found[0], f"episode {episode[before[found[1]]]}")
 
 
 def _are_wraps(goals: np.ndarray, states: np.ndarray) -> np.ndarray:
     """Return whether, after each of the states, only angles wrap around or quaternions change their sign."""
     moves, extents = abs(goals[states + 1] - goals[states]), np.ptp(goals, axis=0)
-    for i in range(goals.shape[1] - 3):
-        parts = goals[:, i : i + 4]
-        if np.allclose(np.linalg.norm(parts, axis=1), 1, atol=1e-3):
-            moves[(parts[states] * parts[states + 1]).sum(axis=1) < -0.75, i : i + 4] = 0
+    for parts in quaternions(goals):
+        moves[(goals[states, parts] * goals[states + 1, parts]).sum(axis=1) < -0.75, parts] = 0
     is_angle = [any(0.9 * period < extent < 1.001 * period for period in PERIODS) for extent in extents]
     moves[(moves > 0.75 * extents) & is_angle] = 0
     return np.asarray((moves <= 0.25 * extents).all(axis=1))
